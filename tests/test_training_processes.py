@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import time
 
@@ -10,7 +11,7 @@ from safetensors.torch import load_file
 
 from regard.training import processes
 from support.forked import Started
-from training_processes import BEGINS, CHANGES, main, run, write
+from training_processes import ACCUMULATED, BEGINS, CHANGES, continued, main, run, write
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,7 +60,7 @@ def lines(run_folder):
 @pytest.fixture(scope="module")
 def printed(folder):
     """Output and errors of each of two processes, by the function that it calls: all that may share the processes."""
-    names = ["steps_of_one", "resumed", "undivided", "broken"]
+    names = ["steps_of_one", "resumed", "undivided", "broken", "signalled"]
 
     def parts(text):
         _, *found = text.split(BEGINS)
@@ -135,6 +136,35 @@ def test_one_process_continues_what_two_began_and_says_so(resumed, folder, capsy
     torch.testing.assert_close(last_weights(continued), last_weights(folder / "alone"), rtol=0, atol=1e-9)
 
 
+@pytest.fixture(scope="module")
+def begun(folder):
+    """Runs that four processes have begun and one, two, three or more continue, and those of one process alone."""
+    succeed("begun", folder, count=4)
+    run(folder, "alone begun", [*ACCUMULATED, "training.max_steps=3"])
+    for sharding in ("none", "fsdp"):
+        (folder / f"begun {sharding}" / "outcome.json").unlink()
+    (folder / "alone begun" / "outcome.json").unlink()
+    run(folder, "alone begun", [*ACCUMULATED, "training.max_steps=7"])
+    return folder
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_any_number_of_processes_continues_what_four_began(begun, count, capsys):
+    for sharding in ("none", "fsdp"):
+        shutil.copytree(begun / f"begun {sharding}", begun / f"by {count} {sharding}")
+    if count == 1:
+        continued(begun)
+        printed = capsys.readouterr().err
+    else:
+        printed = succeed("continued", begun, count=count)[0][2]
+    assert f"The run was started by 4 processes and continues with {count} process" in printed
+    for sharding in ("none", "fsdp"):
+        expected, found = last_weights(begun / "alone begun"), last_weights(begun / f"by {count} {sharding}")
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+        for ours, theirs in zip(lines(begun / f"by {count} {sharding}"), lines(begun / "alone begun"), strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-9)
+
+
 def test_a_process_that_is_killed_ends_the_others_with_a_line_that_says_so(folder):
     began = time.monotonic()
     (first, out, _), (second, _, _) = start("killed", folder)
@@ -152,6 +182,10 @@ def refused(printed):
 
 def test_a_loss_that_is_not_finite_in_one_process_ends_all(refused):
     assert all("The loss is inf at step 3" in out for out in refused)
+
+
+def test_a_signal_to_one_process_ends_all_with_its_status(printed):
+    assert all("interrupted 3 15" in one["signalled"][0] for one in printed)
 
 
 def test_a_trainee_that_cannot_be_divided_is_refused(refused):

@@ -104,6 +104,21 @@ def resumed(folder: Path):
         run(folder, f"parts {sharding}", changes)
 
 
+ACCUMULATED = ["training.accumulation=2", "training.validate_every=3", "training.average_checkpoints=2"]
+
+
+def begun(folder: Path):
+    """Runs that other numbers of processes continue."""
+    for sharding in ("none", "fsdp"):
+        run(folder, f"begun {sharding}", [*ACCUMULATED, f"training.sharding={sharding}", "training.max_steps=3"])
+
+
+def continued(folder: Path):
+    for sharding in ("none", "fsdp"):
+        name = f"by {processes.size()} {sharding}"
+        run(folder, name, [*ACCUMULATED, f"training.sharding={sharding}", "training.max_steps=7"])
+
+
 def killed(folder: Path):
     own = trainee(folder, [])
     watch(own, 2, lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -120,6 +135,14 @@ def undivided(folder: Path):
 
     own = trainee(folder, [])
     train(Plain(own), own.config.training, folder / "plain", seed=1, select="teacher_forced_loss")
+
+
+def signalled(folder: Path):
+    """A signal to the second process stops both, and both end with its status."""
+    own = trainee(folder, [])
+    watch(own, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    outcome = train(own, own.config.training, folder / "signalled", seed=1, select="teacher_forced_loss")
+    print(outcome.stop_reason, outcome.steps, outcome.signal)
 
 
 def broken(folder: Path):

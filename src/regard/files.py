@@ -102,9 +102,10 @@ def require_replaceable(path: Path, known: Callable[[], Collection[str]], *, kin
 
 def remove_folder(path: Path) -> None:
     """Removes a folder after renaming it, so that it never exists in part."""
-    partial = _partial(path)
-    os.replace(path, partial)
-    shutil.rmtree(partial)
+    with writing(path):
+        partial = _partial(path)
+        os.replace(path, partial)
+        shutil.rmtree(partial)
 
 
 def clean(*folders: Path) -> None:

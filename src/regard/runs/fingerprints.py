@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import torch
+
+from regard import __version__
 from regard.data.text_file import reason, regular
 from regard.errors import DataError
 from regard.files import checksum
+from regard.training import processes
 
 TRAINED = {"train", "alignments"}
 """Names of files that a model learns from, alone or as a part of a dotted name."""
@@ -78,6 +83,24 @@ def fingerprints(files: Iterable[DataFile]) -> dict[str, str]:
         file.name: fingerprint(file.path) if file.members is None else _of_members(file.path, file.members)
         for file in files
     }
+
+
+def check_same(current: Mapping[str, str]) -> None:
+    """Raises DataError, in all processes, if one of them has read other files than the first, as on other machines."""
+    versions = {"the version of regard": __version__, "the version of torch": torch.__version__}
+    ours = {**{f"data.{name}": value for name, value in current.items()}, **versions}
+    everyone = processes.gathered((socket.gethostname(), ours))
+
+    def compare() -> None:
+        for number, (host, theirs) in enumerate(everyone, start=1):
+            if changed := [name for name in ours if theirs.get(name) != ours[name]]:
+                raise DataError(
+                    f"Process {number} of {len(everyone)}, on {host}, differs from the first, on {everyone[0][0]}, in "
+                    f"{', '.join(changed)}.\n  All machines need the same files and packages: copy them, or put the "
+                    "data into a shared folder."
+                )
+
+    processes.first(compare)
 
 
 def _of_members(folder: Path, members: Iterable[Path]) -> str:

@@ -22,13 +22,13 @@ from regard.errors import OVERWRITE_OPTION, ConfigError, DataError, RegardError
 from regard.runs.before_after import BeforeAfter, lacks_figures
 from regard.runs.card import RunCard, lacks_card, write_card
 from regard.runs.contract import AbstractTask, Metric, task_of
-from regard.runs.fingerprints import fingerprints
+from regard.runs.fingerprints import check_same, fingerprints
 from regard.runs.folder import Decision, check_data, inspect, take
 from regard.runs.given import FOLDER, given_data, is_named
 from regard.runs.material import read_and_check
 from regard.runs.run import TrainingRun
+from regard.runs.store import WEIGHTS, load_fingerprints
 from regard.runs.store import load as load_model
-from regard.runs.store import load_fingerprints
 from regard.runs.trained_items import ITEMS, TrainedItems
 from regard.runs.warm_start import WarmStart
 from regard.training import Outcome, processes, read_state
@@ -163,7 +163,8 @@ def _train(
         fingerprints(task.files(config))  # a missing file is reported rather than a configuration that differs
         raise
     finished = decision.finished
-    if finished is not None and not (lacks_figures(config, folder) or lacks_card(folder, task.files(config))):
+    files = task.files(config)
+    if finished is not None and not processes.first(lambda: lacks_figures(config, folder) or lacks_card(folder, files)):
         return _revisit(finished, decision, folder, metric.name)
     if decision.begins:
         configuration.check_unread()
@@ -190,11 +191,12 @@ def _train(
     if data.adapted is not None:
         model.fingerprints |= data.adapted.fingerprints
     model.trained_items = trained_items
+    check_same(model.fingerprints)
     if not decision.begins:
-        before = load_fingerprints(folder)
+        before = processes.first(partial(load_fingerprints, folder))
         model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
-        check_data(folder, model.fingerprints)
-    if start is not None and (decision.begins or read_state(folder) is None):
+        processes.first(partial(check_data, folder, model.fingerprints))
+    if start is not None and (decision.begins or processes.first(partial(read_state, folder)) is None):
         say(start.begin(model))
     trainee = task.trainee(model, data.material)
     check_ready(config.training, trainee)
@@ -214,10 +216,12 @@ def _train(
         )
         figures = None
         if finished is not None:  # it was stopped before its figures or its card were written
+            processes.wait_until_same(folder / WEIGHTS)
             trainee = task.trainee(load_model(folder, device=model.device), data.material)
             trainee.concluded = trainee.calibration_items()
         if outcome.stop_reason != "interrupted":
             if data.adapted is not None:
+                processes.wait_until_same(folder / WEIGHTS)
                 figures = BeforeAfter.measure(task, load_model(folder, device=model.device), data.adapted)
                 processes.first(partial(figures.save, folder))
             terms = trainee.held_out_terms() if processes.size() == 1 or trainee.concluded is not None else None
@@ -235,8 +239,12 @@ def _train(
 
 def _trained_items(task: AbstractTask[Any], material: Any, folder: Path | None) -> TrainedItems | None:
     """The training items; of a continued run those of its folder, with the items of the model that it started from."""
-    if folder is not None and (folder / ITEMS).is_file():
-        return TrainedItems.load(folder / ITEMS)
+
+    def stored() -> TrainedItems | None:
+        return TrainedItems.load(folder / ITEMS) if folder is not None and (folder / ITEMS).is_file() else None
+
+    if (found := processes.first(stored)) is not None:
+        return found
     items = task.trained_items(material)
     return items if len(items.hashes) else None
 

@@ -25,6 +25,7 @@ from regard.runs.fingerprints import training_files
 from regard.runs.plan import WARMUP, Plan, planned_steps
 from regard.runs.store import WEIGHTS, find_named, load_of_task
 from regard.runs.trained_items import TrainedItems
+from regard.training import processes
 
 KEY_PATH = ("training", "start_from")
 SMALL_SHARE = 0.5
@@ -68,7 +69,7 @@ class WarmStart:
         start = config.training.start_from
         if start is None:
             return None
-        has_model = run is not None and (run / WEIGHTS).is_file()
+        has_model = processes.first(lambda: run is not None and (run / WEIGHTS).is_file())
         folder = run if run is not None and has_model else find_named(start, KEY_PATH)
         return cls(folder, load_of_task(folder, KEY_PATH, task=config.task, device="cpu"))
 

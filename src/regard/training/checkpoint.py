@@ -116,8 +116,8 @@ class Checkpoints:
             remove_folder(self._checkpoint(other))
         self.keep_weights(needed)
 
-    def load(self, module: nn.Module, step: int) -> dict[str, Any]:
-        """Loads the weights of a checkpoint into the module and returns the rest of its state."""
+    def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The weights of a checkpoint and the rest of its state."""
         folder = self._checkpoint(step)
         path = folder / STATE
         try:
@@ -129,8 +129,7 @@ class Checkpoints:
             ) from error
         if state["version"] > VERSION:
             raise newer_format(path, state["version"], VERSION)
-        weights.restore(module, weights.load(folder / WEIGHTS))
-        return dict(state)
+        return weights.load(folder / WEIGHTS), dict(state)
 
     def save_weights(self, module: nn.Module, step: int, *, best: bool) -> None:
         """Writes validated weights."""

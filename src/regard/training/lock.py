@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 from typing import IO, Self
 
 from regard.errors import RegardError
 from regard.files import writing
+from regard.training import processes
+from regard.training.progress import say
 
 NAME = ".lock"
+PATIENCE = 120.0
+"""Seconds for which a job of torchrun waits for the lock. A process of the former job may still be saving, and a file
+server keeps the locks of a machine that has failed for about 90 seconds (the lease of NFS)."""
 
 
 class Lock:
@@ -19,7 +25,8 @@ class Lock:
     The file `.lock` names the process that holds the lock or held it last. The lock ends with that process in any case.
 
     Raises:
-        RegardError: on entering, if another process holds the lock, or if the folder is not writable.
+        RegardError: on entering, if another process holds the lock (for jobs of torchrun, after `PATIENCE` seconds), or
+            if the folder is not writable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,15 +36,19 @@ class Lock:
     def __enter__(self) -> Self:
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            file = (self._folder / NAME).open("a+", encoding="utf-8")
-        if _is_locked(file):
-            error = _locked_error(self._folder, file)
-            file.close()
-            raise error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        self._file = file
+            self._file = (self._folder / NAME).open("a+", encoding="utf-8")
+        try:
+            if not _acquired(self._folder, self._file):
+                say(
+                    f"warning: {self._folder} is on a file system without locks, so nothing prevents a second job from "
+                    "training in it; make sure that there is none."
+                )
+        except RegardError:
+            self.__exit__()
+            raise
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._file.flush()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -48,25 +59,35 @@ class Lock:
 
 def check_free(folder: Path) -> None:
     """Raises `RegardError` if another process is training in a folder; nothing is created or changed."""
-    if (folder / NAME).is_file():
-        with (folder / NAME).open(encoding="utf-8") as file:
-            if _is_locked(file):
-                raise _locked_error(folder, file)
+    if (folder / NAME).is_file() and os.access(folder / NAME, os.W_OK):
+        with (folder / NAME).open("r+", encoding="utf-8") as file:  # NFS locks only files that are open for writing
+            _acquired(folder, file)
 
 
-def _locked_error(folder: Path, file: IO[str]) -> RegardError:
-    file.seek(0)
-    holder = file.readline().strip() or "another process"
-    return RegardError(f"{folder}: {holder} is training in this folder. Wait for it, or stop it.")
+def _acquired(folder: Path, file: IO[str]) -> bool:
+    """Whether the lock was acquired; False on a file system that has none.
 
-
-def _is_locked(file: IO[str]) -> bool:
+    Raises:
+        RegardError: if another process holds it.
+    """
     try:
         import fcntl
-
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except ImportError:  # Windows
         return True
-    except (ImportError, OSError):  # Windows, or a file system without locks
-        return False
-    return False
+    deadline = time.monotonic() + (PATIENCE if processes.num_started() > 1 else 0.0)
+    is_waiting = False
+    while True:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.readline().strip() or "another process"
+        except OSError:
+            return False
+        if time.monotonic() >= deadline:
+            raise RegardError(f"{folder}: {holder} is training in this folder. Wait for it, or stop it.")
+        if not is_waiting:
+            say(f"{folder}: {holder} still has the lock of this folder; waiting up to {PATIENCE:.0f} s for its end.")
+            is_waiting = True
+        time.sleep(0.5)

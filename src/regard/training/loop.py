@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, Generic, Self, TypeVar
 
 from rich.console import Console
+from torch import Tensor
 
 from regard import weights
 from regard.config.schema import TrainingConfig
@@ -57,7 +58,7 @@ def train(
     existing run has the same configuration (`read_state`).
 
     Processes that `torchrun` has started train together, each on its part of every batch (`DivisibleTrainee`), and make
-    the steps of a single process, up to rounding. Only the first process writes and prints; all read the folder.
+    the steps of a single process, up to rounding. Only the first process reads the folder, writes and prints.
 
     On a CPU the process then keeps freed memory until it ends (`regard.training.allocator`).
 
@@ -107,7 +108,7 @@ def train(
             ) as report,
             Interruption(stop) as interruption,
         ):
-            run = Run(trainee, config, folder, seed=seed, selection=selection, report=report or SilentReport(folder))
+            run = Run(trainee, config, folder, seed=seed, selection=selection, report=report or SilentReport())
             return _train(run, interruption)
 
 
@@ -125,10 +126,16 @@ def _tidied(folder: Path) -> Manifest:
 def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Outcome, display: Display) -> Outcome:
     display.say(f"{folder}: {outcome.ended}")
     module = trainee.module.to(device.choose(config.device)).eval()
-    try:
-        weights.restore(module, Checkpoints(folder).load_weights(outcome.weights))
-    except FileNotFoundError as error:
-        display.say(f"  {error.filename} was removed; the module keeps its weights.")
+
+    def final() -> dict[str, Tensor] | None:
+        try:
+            return Checkpoints(folder).load_weights(outcome.weights)
+        except FileNotFoundError as error:
+            display.say(f"  {error.filename} was removed; the module keeps its weights.")
+            return None
+
+    if (loaded := processes.first(final)) is not None:
+        weights.restore(module, loaded)
     return outcome
 
 
@@ -136,25 +143,28 @@ def _train(run: Run, interruption: Interruption) -> Outcome:
     if run.position.step:
         run.report.say(f"{run.folder}: continuing after step {run.position.step:,}.")
     with Prefetch(partial(make_batches, run.trainee), run.accumulations()) as steps:
-        (stopped,) = processes.anywhere(interruption.stop.is_set())
+        (stopped,) = processes.anywhere(interruption.is_due)
         while (reason := run.stop_reason) is None and not stopped:
             started, before = time.perf_counter(), steps.waited
             accumulation, batches = next(steps)
             run.step(accumulation, batches, started=started, waited=steps.waited - before)
-            stopped, due = processes.anywhere(interruption.stop.is_set(), run.is_due)
+            stopped, due = processes.anywhere(interruption.is_due, run.is_due)
             if due:
                 run.save()
     if reason is not None:
         return run.finish(reason)
     run.save()
     run.report.say(f"Interrupted after step {run.position.step:,}. The run is saved; the same command continues it.")
-    return run.outcome("interrupted", metrics=run.selection.metrics, signal=interruption.signal)
+    # torchrun ends a job whose processes end with status 0, so all have that of the one that got the signal
+    received = processes.gathered(interruption.signal)
+    return run.outcome("interrupted", metrics=run.selection.metrics, signal=next(filter(None, received), None))
 
 
 class Interruption:
     """A context in which Ctrl-C and SIGTERM set `stop`; a further Ctrl-C raises KeyboardInterrupt.
 
-    Handlers are installed in the main thread only, as Python requires, and restored afterwards.
+    A process of torchrun also stops when torchrun has ended, since another job may soon train in the folder. Handlers
+    are installed in the main thread only, as Python requires, and restored afterwards.
     """
 
     def __init__(self, stop: threading.Event | None = None) -> None:
@@ -162,6 +172,14 @@ class Interruption:
         self.signal: int | None = None
         """The signal that was received, or None."""
         self._previous: dict[int, Any] = {}
+        self._parent = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the training has to stop after this step."""
+        if self._parent is not None and self.signal is None and os.getppid() != self._parent:
+            self._handle(signal.SIGTERM, None)
+        return self.stop.is_set()
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, suppress
 from datetime import timedelta
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -19,9 +22,14 @@ from torch import Tensor
 from torch import distributed as dist
 
 from regard.errors import ConfigError, ElsewhereError, RegardError
+from regard.files import checksum
 
 ValueT = TypeVar("ValueT")
 
+LATE = 120.0
+"""The longest time, in seconds, after which a change of a shared folder is seen by all machines."""
+SILENT = 120
+"""Seconds after which a machine that does not answer, for example without power, counts as failed."""
 WAIT = timedelta(hours=6)
 """The longest time that a process waits for another running one."""
 
@@ -71,7 +79,24 @@ def _join(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=WAIT)
+    _notice_failures()
     atexit.register(_leave)
+
+
+def _notice_failures() -> None:
+    """Breaks connections to a machine that has failed; the others would wait for it until `WAIT` has passed.
+
+    gloo's sockets ask for no signs of life, and it has no option for them, so they are set on all sockets of this
+    process, on Linux.
+    """
+    if not os.path.isdir("/proc/self/fd"):
+        return
+    options = {"TCP_KEEPIDLE": SILENT // 4, "TCP_KEEPINTVL": SILENT // 8, "TCP_KEEPCNT": 6}
+    for number in map(int, os.listdir("/proc/self/fd")):  # files that are no sockets raise OSError
+        with suppress(OSError), socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in {**options, "TCP_USER_TIMEOUT": 1000 * SILENT}.items():
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _leave() -> None:
@@ -157,6 +182,21 @@ def first(function: Callable[[], ValueT]) -> ValueT:
         raise
     dist.broadcast_object_list(message)
     return message[0]
+
+
+def wait_until_same(path: Path) -> None:
+    """Waits until all processes read the same content of a file that the first has written.
+
+    Machines that share a folder may show each other's changes late; those of NFS keep names and attributes for seconds.
+
+    Raises:
+        RegardError: after `LATE` seconds.
+    """
+    deadline = time.monotonic() + LATE
+    while len(sums := set(gathered(checksum(path) if path.is_file() else None))) > 1:
+        if first(lambda: time.monotonic() > deadline):
+            raise RegardError(f"{path}: after {LATE:.0f} s processes still read {len(sums)} different contents.")
+        time.sleep(1)
 
 
 def local_part(values: Sequence[ValueT]) -> Sequence[ValueT]:

@@ -229,8 +229,8 @@ class RunReport:
 class SilentReport(RunReport):
     """The report of processes other than the first, which neither print nor write."""
 
-    def __init__(self, folder: Path) -> None:
-        self.manifest = Manifest(folder)
+    def __init__(self) -> None:
+        """Has no files."""
 
     def resume(self, step: int) -> None:
         """Nothing is removed."""

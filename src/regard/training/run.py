@@ -68,7 +68,8 @@ class Run:
         step = processes.first(lambda: self.checkpoints.sound(lambda text: report.say(f"warning: {text}")))
         if step is not None:
             with self.stepper.exchange.whole(keep=True):
-                state = self.checkpoints.load(self.module, step)
+                stored, state = processes.first(partial(self.checkpoints.load, step))
+                weights.restore(self.module, stored)
             self._restore(state)
         self.report.resume(self.position.step)
         self._pace = Pace()
@@ -284,7 +285,7 @@ class Run:
     def _put(self, steps: Collection[int]) -> None:
         """Loads the mean of validated weights into the module."""
         with self.stepper.exchange.whole(keep=True):
-            weights.restore(self.module, self.checkpoints.load_weights(steps))
+            weights.restore(self.module, processes.first(partial(self.checkpoints.load_weights, steps)))
 
     def _publish(self) -> None:
         """Saves the current model in the folder."""
@@ -318,7 +319,8 @@ class Run:
     def _restore(self, state: dict[str, Any]) -> None:
         self.position = Position(**state["position"])
         # a finished run has removed most of these weights
-        self.position.averaged = tuple(filter(self.checkpoints.has_weights, self.position.averaged))
+        there = processes.first(lambda: [*filter(self.checkpoints.has_weights, self.position.averaged)])
+        self.position.averaged = tuple(there)
         self.tally = MetricSums(**state["tally"])
         self.selection = BestValidation(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
