@@ -125,15 +125,15 @@ def test_damaged_entries_and_those_of_other_versions_are_written_again(
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values, save = configuration(written(tmp_path / "a.tsv")), np.save
+    values, save = configuration(written(tmp_path / "a.tsv")), cached.save_array
 
-    def full(file: Any, *arguments: Any, **options: Any) -> None:
-        if "target" in str(file):
+    def full(path: Path, array: Any) -> None:
+        if "target" in path.name:
             raise OSError(errno.ENOSPC, "No space left on device")
-        save(file, *arguments, **options)
+        save(path, array)
 
     with monkeypatch.context() as context:
-        context.setattr(np, "save", full)
+        context.setattr(cached, "save_array", full)
         with pytest.raises(RegardError, match=r"cache: cannot be written: No space left on device.*\n.*REGARD_CACHE"):
             read(values)
     assert list(place.iterdir()) == []
@@ -338,7 +338,7 @@ def test_tables_that_cannot_be_read_are_named(tmp_path: Path, arrow: Any) -> Non
     with pytest.raises(DataError, match=r"has several data sets \(train, test\); name one of them"):
         open_pairs(tmp_path / "splits")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"is a folder without Parquet files"):
+    with pytest.raises(DataError, match=r"empty: cannot be read: it is a folder without Parquet files"):
         open_pairs(tmp_path / "empty")
     folder = dataset(arrow, tmp_path / "set", columns(arrow))
     os.truncate(folder / "data-00001-of-00002.arrow", 700)

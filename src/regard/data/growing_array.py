@@ -5,7 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -26,6 +27,25 @@ def release(*arrays: NDArray[Any]) -> None:
     for array in arrays:
         if isinstance(array.base, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
             array.base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
+def blocks(*arrays: NDArray[Any]) -> Iterator[tuple[int, tuple[NDArray[Any], ...]]]:
+    """Parts of arrays of equal length, `BLOCK` values at a time, with the index of the first one.
+
+    >>> [(start, first.tolist()) for start, (first,) in blocks(np.arange(3))]
+    [(0, [0, 1, 2])]
+    """
+    for start in range(0, len(arrays[0]), BLOCK):
+        yield start, tuple(array[start : start + BLOCK] for array in arrays)
+        release(*arrays)
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Writes an array with one axis as a file of NumPy (`.npy`), block by block."""
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        for _, (block,) in blocks(array):
+            file.write(np.ascontiguousarray(block).data)
 
 
 def scratch(size: int, kind: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.growing_array import GrowingArray
+from regard.data.growing_array import GrowingArray, release
 from regard.data.text_file import not_utf8, open_text
 from regard.errors import DataError
 
@@ -69,7 +69,9 @@ class Lines:
             lines = []
         ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == 10) + 1 + self.offsets[first]
         expected = self.offsets[first + 1 : last + (not raw or raw.endswith(b"\n"))]
-        if len(lines) != last - first or raw.endswith(b"\r") or not np.array_equal(ends, expected):
+        is_same = np.array_equal(ends, expected)
+        release(self.offsets)
+        if len(lines) != last - first or raw.endswith(b"\r") or not is_same:
             return [self[index] for index in range(start, stop)]  # which raises the error of a line
         if last - first == stop - start:
             return lines

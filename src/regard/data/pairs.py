@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.defects import is_collecting, readable
+from regard.data.growing_array import release
 from regard.errors import DataError
 
 PART = 1 << 14
@@ -130,6 +131,7 @@ class Selection(Pairs):
 
     def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
         chosen = self.indices[start:stop].astype(np.int64)
+        release(self.indices)
         if not len(chosen) or (np.diff(chosen) < 1).any() or chosen[-1] - chosen[0] >= 2 * len(chosen):
             return super().part(start, stop)
         try:

@@ -116,9 +116,8 @@ def _tables(path: Path) -> list[tuple[int, Callable[[], Any]]]:
         return _of_dataset(path)
     files = sorted(path.glob(f"*{PARQUET}"))
     if not files:
-        raise DataError(
-            f"{path} is a folder without Parquet files, and not a data set that `save_to_disk` has written."
-        )
+        what = "a folder without Parquet files, and not a data set that `save_to_disk` has written"
+        raise DataError(f"{path}: cannot be read: it is {what}.")
     return [table for file in files for table in _of_parquet(file)]
 
 

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
-from regard.data.growing_array import BLOCK
+from regard.data.growing_array import blocks
 from regard.data.pairs import Pairs, shorten
 from regard.data.text.columns import ColumnUnits
 from regard.data.text.field import Field
@@ -24,7 +25,7 @@ from regard.errors import counted
 
 EXTREME_RATIO = 5.0
 """The factor above or below the split's median from which a ratio of target to source length is extreme."""
-MOST_SORTED = 1 << 20
+MOST_SORTED = 1 << 21
 """The most pairs that are sorted at once."""
 SLACK = 4
 """Symbols added to both lengths before the division, so that short pairs are not extreme by chance."""
@@ -166,16 +167,15 @@ def _ratios(split: Survey) -> Iterator[Finding]:
 
 
 def _repeated(split: Survey) -> Iterator[Finding]:
-    earlier, count, distinct, sources = dict[int, int](), 0, 0, 0
+    earlier, count, sources = dict[int, int](), 0, 0
     num_parts = -(-len(split.pairs) // MOST_SORTED)
-    for part in range(num_parts):  # of the pairs, by the hashes of their sources
-        hashes, rows = _part_of(split, part, num_parts)
-        _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        before = first[inverse]
-        again = np.flatnonzero(before != np.arange(len(before)))
-        count, distinct = count + len(again), distinct + len(first)
-        sources += len(np.unique(split.source.hashes[rows]))
-        earlier |= {int(rows[i]): int(rows[before[i]]) for i in again[:NUM_EXAMPLES]}
+    for part in range(num_parts):
+        rows, of_sources, of_pairs = _part_of(split, part, num_parts)
+        order = np.argsort(of_pairs, kind="stable")
+        again = np.sort(order[1:][of_pairs[order[1:]] == of_pairs[order[:-1]]])
+        count += len(again)
+        sources += len(np.unique(of_sources))
+        earlier |= {int(rows[i]): int(rows[(of_pairs == of_pairs[i]).argmax()]) for i in again[:NUM_EXAMPLES]}
     repeated = _Chosen(count, tuple(sorted(earlier)[:NUM_EXAMPLES]))
     text = "of {name}'s pairs repeats|repeat an earlier pair"
 
@@ -184,7 +184,7 @@ def _repeated(split: Survey) -> Iterator[Finding]:
         return f"line {other.line}" if pair.file == other.file else other.place
 
     yield from _findings("warning", text, split, repeated, lambda i: f" repeats {line(i)}")
-    extra = distinct - sources
+    extra = len(split.pairs) - count - sources
     if extra:
         text = counted(
             extra, f"of {split.name}'s distinct pairs gives|give another target for a source that has one already"
@@ -193,24 +193,25 @@ def _repeated(split: Survey) -> Iterator[Finding]:
 
 
 def _equal(split: Survey) -> Iterator[Finding]:
-    def is_equal(part: slice) -> NDArray[np.bool_]:
-        source, target = split.source.hashes, split.target.hashes
-        equal: NDArray[np.bool_] = (source[part] == target[part]) & (split.source.lengths[part] > 0)
+    def is_equal(source: NDArray[Any], target: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.bool_]:
+        equal: NDArray[np.bool_] = (source == target) & (lengths > 0)
         return equal
 
-    equal = _Chosen.by_part(len(split.pairs), is_equal)
+    equal = _Chosen.by_block(is_equal, split.source.hashes, split.target.hashes, split.source.lengths)
     yield from _findings("info", "of {name}'s targets equals|equal its|their source|sources", split, equal)
 
 
-def _part_of(split: Survey, part: int, num_parts: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The hashes of the pairs of one of several parts, by their sources, and the indices of these pairs."""
-    hashes, rows = [], []
-    for start in range(0, len(split.pairs), BLOCK):
-        sources, both = split.hashes(start, start + BLOCK)
+def _part_of(
+    split: Survey, part: int, num_parts: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Of the pairs of one of several parts, which have all pairs of a source, the indices and the hashes of both."""
+    rows, of_sources, of_pairs = [], [], []
+    for start, sources, pairs in split.hashes():
         chosen = np.flatnonzero((sources >> np.uint64(32)) % np.uint64(num_parts) == part)
-        hashes.append(both[chosen])
         rows.append(start + chosen)
-    return np.concatenate(hashes), np.concatenate(rows)
+        of_sources.append(sources[chosen])
+        of_pairs.append(pairs[chosen])
+    return np.concatenate(rows), np.concatenate(of_sources), np.concatenate(of_pairs)
 
 
 def _lengths(split: Survey, index: int) -> tuple[int, int]:
@@ -229,15 +230,15 @@ class _Chosen:
         """The pairs that are chosen by the lengths of their sources and targets."""
         if not choose(split.sizes.source, split.sizes.target).any():
             return cls(0, ())
-        sides = split.source.lengths, split.target.lengths
-        return cls.by_part(len(split.pairs), lambda part: choose(*(side[part].astype(np.int64) for side in sides)))
+        lengths = split.source.lengths, split.target.lengths
+        return cls.by_block(lambda *sides: choose(*(side.astype(np.int64) for side in sides)), *lengths)
 
     @classmethod
-    def by_part(cls, num_pairs: int, choose: Callable[[slice], NDArray[np.bool_]]) -> _Chosen:
-        """The pairs that are chosen, a part at a time."""
+    def by_block(cls, choose: Callable[..., NDArray[np.bool_]], *arrays: NDArray[Any]) -> _Chosen:
+        """The pairs that are chosen by some arrays."""
         count, first = 0, list[int]()
-        for start in range(0, num_pairs, BLOCK):
-            chosen = np.flatnonzero(choose(slice(start, start + BLOCK)))
+        for start, parts in blocks(*arrays):
+            chosen = np.flatnonzero(choose(*parts))
             first += (start + chosen[: NUM_EXAMPLES - len(first)]).tolist()
             count += len(chosen)
         return cls(count, tuple(first))

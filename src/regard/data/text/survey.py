@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.finding import Finding
-from regard.data.growing_array import BLOCK, GrowingArray
+from regard.data.growing_array import GrowingArray, blocks
 from regard.data.pairs import Pairs
 from regard.data.text.field import Field
 from regard.data.text.symbol_table import SymbolTable
@@ -97,10 +97,10 @@ class Survey:
         """The other one of the two sides."""
         return self.target if side is self.source else self.source
 
-    def hashes(self, start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """The hashes of some sources, and of the sources with their targets."""
-        sources = self.source.hashes[start:stop]
-        return sources, sources * MIX + self.target.hashes[start:stop]
+    def hashes(self) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.uint64]]]:
+        """The hashes of sources, and of sources with their targets, block by block, with the index of the first."""
+        for start, (sources, targets) in blocks(self.source.hashes, self.target.hashes):
+            yield start, sources, sources * MIX + targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +124,8 @@ class Sizes:
         array([1, 2])
         """
         kinds, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        for start in range(0, len(source), BLOCK):
-            part = slice(start, start + BLOCK)
-            kinds_here = source[part].astype(np.int64) << 32 | target[part].astype(np.int64)
-            here, times = np.unique(kinds_here, return_counts=True)
+        for _, (sources, targets) in blocks(source, target):
+            here, times = np.unique(sources.astype(np.int64) << 32 | targets.astype(np.int64), return_counts=True)
             kinds, inverse = np.unique(np.concatenate([kinds, here]), return_inverse=True)
             counts = np.bincount(inverse, np.concatenate([counts, times])).astype(np.int64)
         return cls(kinds >> 32, kinds & 0xFFFFFFFF, counts)

@@ -15,6 +15,7 @@ from regard import __version__
 from regard.data import Finding, Pair, Pairs, Selection
 from regard.data.cache import CacheEntry
 from regard.data.defects import is_collecting
+from regard.data.growing_array import save_array
 from regard.data.pairs import LazyPairs, ListedPairs
 from regard.data.text import Field
 from regard.data.text.checks import by_hash
@@ -93,7 +94,7 @@ def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
     sides = {}
     for name, field, side in zip(SIDES, (material.source, material.target), (train.source, train.target), strict=True):
         for array in ARRAYS:
-            np.save(folder / f"{name}.{array}.npy", getattr(side, array), allow_pickle=False)
+            save_array(folder / f"{name}.{array}.npy", getattr(side, array))
         field.save(folder, name)
         symbols = [list(side.counts), list(side.counts.values()), list(side.first.values())]
         (folder / f"{name}.symbols.json").write_text(json.dumps(symbols), encoding="utf-8")
@@ -101,7 +102,7 @@ def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
     np.save(folder / "sizes.npy", np.stack([train.sizes.source, train.sizes.target, train.sizes.count]))
     reading.trained.save(folder / ITEMS)
     if isinstance(material.train, Selection):
-        np.save(folder / "rows.npy", material.train.indices, allow_pickle=False)
+        save_array(folder / "rows.npy", material.train.indices)
     if material.config.dev is None:
         with (folder / HELD_OUT).open("w", encoding="utf-8") as file:
             for pair in material.dev:

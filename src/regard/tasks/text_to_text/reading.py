@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from regard.data import Finding, Pairs
 from regard.data.finding import NUM_EXAMPLES, too_few
-from regard.data.growing_array import BLOCK
 from regard.data.pairs import JoinedPairs
 from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, open_pairs
@@ -217,11 +216,13 @@ def _read(data: PairDataConfig) -> PairTrainingData:
 
 def _shared(train: Survey, dev: Survey) -> SharedItems:
     """The held-out pairs whose source, or source and target, are those of a training pair."""
-    wanted = dev.hashes(0, len(dev.pairs))
+    if not len(dev.pairs):
+        return SharedItems(0, 0, (), 0, ())
+    wanted = [np.concatenate(each) for each in zip(*(hashes for _, *hashes in dev.hashes()), strict=True)]
     known = [np.unique(hashes) for hashes in wanted]
     first = [np.full(len(hashes), -1, np.int64) for hashes in known]  # the first training pair with each
-    for start in range(0, len(train.pairs) if len(dev.pairs) else 0, BLOCK):
-        for hashes, distinct, found in zip(train.hashes(start, start + BLOCK), known, first, strict=True):
+    for start, *both in train.hashes():
+        for hashes, distinct, found in zip(both, known, first, strict=True):
             places = np.searchsorted(distinct, hashes)
             places[places == len(distinct)] = 0
             matching = np.flatnonzero(distinct[places] == hashes)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data import Pairs, bucket
-from regard.data.growing_array import BLOCK, GrowingArray
+from regard.data.growing_array import GrowingArray, blocks
 from regard.data.text import BOS, EOS
 from regard.data.text.survey import Survey
 from regard.tasks.encoded import encoded_side
@@ -139,9 +139,7 @@ def _used(pairs: Survey, most: int) -> NDArray[Any] | None:
     """The indices of the pairs that training uses; None if it uses all."""
     if len(pairs.sizes.within(most)) == len(pairs.sizes):
         return None
-    sides = pairs.source.lengths, pairs.target.lengths
     used = GrowingArray()
-    for start in range(0, len(pairs.pairs), BLOCK):
-        source, target = (side[start : start + BLOCK] for side in sides)
+    for start, (source, target) in blocks(pairs.source.lengths, pairs.target.lengths):
         used.add(start + np.flatnonzero((np.maximum(source, target) <= most) & (np.minimum(source, target) > 0)))
     return used.array()
