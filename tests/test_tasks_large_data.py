@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import regard
+from regard.cli import run
 from regard.config import from_values
 from regard.data import bucket, cache, growing_array, pairs
 from regard.data.cache import CacheEntry
@@ -198,6 +199,19 @@ def test_entries_that_were_not_used_for_longest_are_removed(place: Path) -> None
     assert cache.trim(most=2_500) > 1000
     assert {path.name.split("-")[0] for path, *_ in cache.entries()} == {"key0", "key2"}
     assert not left_behind.exists()
+
+
+def test_the_command_lists_entries_and_removes_them(
+    tmp_path: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read(configuration(written(tmp_path / "a.tsv")))
+    ((entry, size, _),) = cache.entries()
+    assert run(["data", "cache"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert listed[0].startswith(f"{entry}  {size / 2**20:,.1f} MB, last used 20")
+    assert listed[1].startswith(f"{place}: 1 entry")
+    assert run(["data", "cache", "--clear"]) == 0
+    assert cache.entries() == []
 
 
 def plainly(source: Any, target: Any, tokens: int, seed: int, epoch: int) -> list[list[int]]:

@@ -133,7 +133,9 @@ def _restored(data: PairDataConfig, entry: CacheEntry) -> PairTrainingData:
     target = source if stored["is_shared"] else Field.load(entry.path, "target")
     train = LazyPairs(_opener(data, entry), stored["count"])
     dev: Pairs = ListedPairs(_held_out(entry)) if data.dev is None else open_training_pairs(data, data.dev)
-    shared = stored["shared"]
+    shared: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in stored["shared"].items()
+    }
     reading = PairReading(
         Survey(
             "train",
@@ -145,7 +147,7 @@ def _restored(data: PairDataConfig, entry: CacheEntry) -> PairTrainingData:
         ),
         survey("dev", dev, source, target),
         TrainedItems.load(entry.path / ITEMS),
-        SharedItems(**{name: tuple(each) if isinstance(each, list) else each for name, each in shared.items()}),
+        SharedItems(**shared),
     )
     mixture = None if stored["mixture"] is None else PairMixture(*map(tuple, stored["mixture"]))
     findings = _findings(stored["findings"])
