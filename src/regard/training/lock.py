@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from regard.errors import RegardError
 from regard.files import writing
@@ -30,7 +30,7 @@ class Lock:
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             file = (self._folder / NAME).open("a+", encoding="utf-8")
-        if _is_locked(file):
+        if is_locked(file):
             error = _locked_error(self._folder, file)
             file.close()
             raise error
@@ -50,7 +50,7 @@ def check_free(folder: Path) -> None:
     """Raises `RegardError` if another process is training in a folder; nothing is created or changed."""
     if (folder / NAME).is_file():
         with (folder / NAME).open(encoding="utf-8") as file:
-            if _is_locked(file):
+            if is_locked(file):
                 raise _locked_error(folder, file)
 
 
@@ -60,7 +60,8 @@ def _locked_error(folder: Path, file: IO[str]) -> RegardError:
     return RegardError(f"{folder}: {holder} is training in this folder. Wait for it, or stop it.")
 
 
-def _is_locked(file: IO[str]) -> bool:
+def is_locked(file: IO[Any]) -> bool:
+    """Whether another process holds the lock of an open file; if not, this one does until the file is closed."""
     try:
         import fcntl
 
