@@ -139,10 +139,10 @@ def inputs(folder: Path) -> list[Any]:
     ],
     ids=["beam", "coverage", "sampling"],
 )
-def test_a_picture_alone_gives_what_it_gives_among_others(learned: Path, settings: dict[str, Any]) -> None:
-    model = load(learned / "run", device="cpu")
+def test_a_picture_alone_gives_what_it_gives_among_others(untrained: Path, settings: dict[str, Any]) -> None:
+    model = load(untrained / "run", device="cpu")
     search = model.config.decoding.replace(**settings)
-    given = inputs(learned)[:6]
+    given = inputs(untrained)[:6]
     together = model.predict(given, search=search)
     small = model.predict(given, search=search.replace(batch_pixels=1))
     for one, other in zip(together, small, strict=True):
@@ -176,7 +176,7 @@ def test_searches_of_text_to_text_serve_here(learned: Path) -> None:
 
 
 def test_malformed_pictures_are_named_and_the_others_served(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    untrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image = pytest.importorskip("PIL.Image")
     good = tmp_path / "good.png"
@@ -188,7 +188,7 @@ def test_malformed_pictures_are_named_and_the_others_served(
     (tmp_path / "text.png").write_text("this is no picture")
     (tmp_path / "bad.inkml").write_text("<ink><trace>1 2, x y</trace></ink>")
     names = ["empty.png", "text.png", "truncated.png", "missing.png", "bad.inkml"]
-    model = load(learned / "run", device="cpu")
+    model = load(untrained / "run", device="cpu")
     predictions = model.predict([tmp_path / name for name in names] + [good])
     for name, prediction in zip(names, predictions):
         assert prediction.text == ""
@@ -198,7 +198,7 @@ def test_malformed_pictures_are_named_and_the_others_served(
     assert (predictions[-1].text, predictions[-1].score) == (alone.text, pytest.approx(alone.score, abs=1e-5))
     with pytest.raises(DataError, match=r"input 1 .*empty\.png"):
         model.predict([tmp_path / "empty.png"], strict=True)
-    assert run(["predict", "-m", str(learned / "run"), *(str(tmp_path / name) for name in names), str(good)]) == 1
+    assert run(["predict", "-m", str(untrained / "run"), *(str(tmp_path / name) for name in names), str(good)]) == 1
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 6
     assert all(name in printed.err for name in names)
@@ -224,18 +224,20 @@ def test_a_folder_of_pictures_is_read_in_natural_order_and_what_cannot_be_read_s
     assert run(["predict", "-m", model, str(tmp_path / "no.jsonl")]) == 2
 
 
-def test_pictures_of_any_kind_are_read(learned: Path, tmp_path: Path) -> None:
+def test_pictures_of_any_kind_are_read(untrained: Path, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
-    model = load(learned / "run", device="cpu")
+    model = load(untrained / "run", device="cpu")
     strokes = Strokes.of(bars("i o", 0))
     pixels = model.reader.pixels(strokes)
     image.fromarray(pixels[..., 0]).save(tmp_path / "io.png")
-    texts = [each.text for each in model.predict([strokes, pixels, tmp_path / "io.png", str(tmp_path / "io.png")])]
-    assert texts == ["i o"] * 4
+    read = model.predict([strokes, pixels, tmp_path / "io.png", str(tmp_path / "io.png"), 255 - pixels])
+    scores = [each.score for each in read]
+    assert scores[:4] == pytest.approx(scores[:1] * 4, abs=1e-6)
+    assert abs(scores[4] - scores[0]) > 1e-4
     frames = [image.fromarray(pixels[..., 0]), image.fromarray(255 - pixels[..., 0])]
     frames[0].save(tmp_path / "io.gif", save_all=True, append_images=frames[1:])
     (moving,) = model.predict([tmp_path / "io.gif"])
-    assert (moving.text, len(moving.warnings)) == ("i o", 1)
+    assert (moving.score, len(moving.warnings)) == (pytest.approx(scores[0], abs=1e-6), 1)
     assert "io.gif: 2 pictures in one file" in moving.warnings[0]
     with pytest.raises(TypeError, match="a list of pictures"):
         model.predict(strokes)
@@ -246,11 +248,11 @@ def test_pictures_of_any_kind_are_read(learned: Path, tmp_path: Path) -> None:
 
 
 def test_a_table_is_an_argument_and_a_file_of_pictures_is_drawn(
-    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    untrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(learned / "run")
+    folder = str(untrained / "run")
     table = tmp_path / "three.jsonl"
-    table.write_text("".join((learned / "test.jsonl").read_text().splitlines(keepends=True)[:3]))
+    table.write_text("".join((untrained / "test.jsonl").read_text().splitlines(keepends=True)[:3]))
     assert run(["predict", "-m", folder, str(table)]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [name for name, _ in lines] == ["test-0", "test-1", "test-2"]
@@ -718,9 +720,9 @@ def test_changes_of_strokes_are_pointless_where_there_are_none_and_those_of_pict
             assert found == [message.format(each, kind) for each in expected]
 
 
-def test_an_evaluation_takes_one_column_of_pictures(learned: Path) -> None:
+def test_an_evaluation_takes_one_column_of_pictures(untrained: Path) -> None:
     with pytest.raises(ConfigError, match="source_field: image, 2: a picture has one column"):
-        load(learned / "run").evaluate(learned / "test.jsonl", source_field=["image", 2])
+        load(untrained / "run").evaluate(untrained / "test.jsonl", source_field=["image", 2])
 
 
 def refused(folder: Path, *overrides: str) -> Config:
@@ -782,8 +784,8 @@ def test_every_network_is_built_and_takes_a_step(tmp_path: Path, model: dict[str
         assert read.module.encoder.backbone.stem.kernel_size == 7
 
 
-def test_models_that_read_otherwise_do_not_predict_together(learned: Path) -> None:
-    model = load(learned / "run", device="cpu")
+def test_models_that_read_otherwise_do_not_predict_together(untrained: Path) -> None:
+    model = load(untrained / "run", device="cpu")
     field = Field(model.target.normalisation, model.target.units, Vocabulary(["a", "b"]))
     image = model.config.data.image.model_copy(update={"unit": 13.0})
     data = model.config.data.model_copy(update={"image": image})

@@ -1,6 +1,6 @@
-"""Kills trainings at random moments and checks that nothing is lost.
+"""Kills trainings and predictions at random moments and checks that nothing is lost.
 
-python benchmarks/kills/kill.py [--kills 20] [--seed N] [--folder FOLDER]
+python benchmarks/kills/kill.py [--kills 20] [--prediction-kills 10] [--seed N] [--folder FOLDER]
 
 Two configurations, A and B, are trained without a kill, A also by two processes. Then, in other folders and with
 SIGKILL at random moments:
@@ -8,9 +8,11 @@ SIGKILL at random moments:
 1. A is trained until it has ended: killed while it steps, validates, publishes and saves.
 2. A finished run of A is replaced by B with --overwrite, and B is continued until it has ended.
 3. A is trained by two processes, one of which, now the first and now the second, is killed.
+4. The model of A predicts, killed and continued with --resume until the output is complete, in each format.
 
 After every kill a model loads, from the run's folder or from the one that the error names, unless there was none
-before; in (2) it is A's or B's. In (3) the other process ends as well. In the end the files are, byte for byte, those
+before; in (2) it is A's or B's. In (3) the other process ends as well. In (4) the output has the bytes of that of a
+prediction without a kill, with the same exit status and the same counts. In the end the files are, byte for byte, those
 of the trainings without a kill, and the user's own files that lie in the folder are as they were.
 
 Half of the kills come when the process is about to change the disk for the nth time (`os.replace`, `unlink`, `link`,
@@ -58,12 +60,14 @@ decoding: {beam: 2}
 """
 SAME = ("model.safetensors", "config.yaml", "source.json", "target.json", "data.json")
 USERS = {"train.jsonl": "mine", "notes.json": "{}", "pictures/me.png": "me"}
-CHANGES = ("replace", "unlink", "link", "rmdir", "mkdir", "fsync")
+CHANGES = ("replace", "unlink", "link", "rmdir", "mkdir", "fsync", "ftruncate")
+SUFFIXES = ("tsv", "csv", "jsonl", "txt", "parquet")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=20, help="in all")
+    parser.add_argument("--kills", type=int, default=20, help="of trainings, in all")
+    parser.add_argument("--prediction-kills", type=int, default=10, help="of predictions, in each format")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="of the moments")
     parser.add_argument("--folder", type=Path, help="to work in; a temporary one if not given")
     parser.add_argument("--child", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -74,26 +78,30 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        result = measure(folder.resolve(), options.kills, random.Random(options.seed))
+        result = measure(folder.resolve(), options.kills, options.prediction_kills, random.Random(options.seed))
     print(json.dumps({"seed": options.seed, **result}, indent=1))
 
 
-def measure(folder: Path, kills: int, draw: random.Random) -> dict[str, Any]:
-    """The three trials; raises AssertionError where something is lost."""
+def measure(folder: Path, kills: int, prediction_kills: int, draw: random.Random) -> dict[str, Any]:
+    """The four trials; raises AssertionError where something is lost."""
     from regard.data.text import synthetic
 
     synthetic.write(folder / "train.tsv", synthetic.generate("reverse", 200, max_length=5, num_symbols=6, seed=1))
     synthetic.write(folder / "dev.tsv", synthetic.generate("reverse", 20, max_length=5, num_symbols=6, seed=2))
     (folder / "a.yaml").write_text(CONFIG)
     (folder / "b.yaml").write_text(CONFIG.replace("learning_rate: 0.01", "learning_rate: 0.02"))
-    for name in "ab":
-        train(folder, f"{name}.yaml", f"whole-{name}")
+    train(folder, "a.yaml", "whole-a")
+    predictions = {suffix: predict(folder, suffix, prediction_kills, draw) for suffix in SUFFIXES}
+    if not kills:
+        return {"predictions": predictions}
+    train(folder, "b.yaml", "whole-b")
     train(folder, "a.yaml", "whole-a-2", processes=2)
     third = kills // 3
     trainings = trial(folder, "a", third, draw, folder / "whole-a")
     replacements = trial(folder, "b", kills - 2 * third, draw, folder / "whole-b", replaced=folder / "whole-a")
     pairs = trial(folder, "a", third, draw, folder / "whole-a-2", processes=2)
-    return {"kills": kills, "trainings": trainings, "replacements": replacements, "two processes": pairs}
+    counts = {"kills": kills, "trainings": trainings, "replacements": replacements, "two processes": pairs}
+    return {**counts, "predictions": predictions}
 
 
 def trial(
@@ -152,6 +160,58 @@ def trial(
     return {"kills": made, "loaded": loaded, "from .replaced": from_replaced, "ended with the same bytes": completed}
 
 
+def predict(folder: Path, suffix: str, kills: int, draw: random.Random) -> dict[str, int]:
+    """Kills a prediction until enough kills are made, beginning again when one ends too soon."""
+    from regard.data.text import synthetic
+
+    lines = [source for source, _ in synthetic.generate("reverse", 3000, max_length=5, num_symbols=6, seed=3)]
+    lines[::500] = [" ".join("0" * 5000)] * len(lines[::500])  # which have no output
+    (folder / "in.csv").write_text("word,nr\n" + "".join(f"{line},{i}\n" for i, line in enumerate(lines)))
+    flags = [] if suffix == "txt" else ["--scores", "--confidence"]
+    command = ["predict", "--model", "whole-a", "--input", "in.csv", "--num-best", "2", "--at-least", "0.3", *flags]
+    output, made, resumed, completed = folder / f"out.{suffix}", 0, 0, 0
+    expected, whole = run_child(folder, [*command, "--output", f"whole.{suffix}"])
+    while made < kills:
+        output.unlink(missing_ok=True)
+        status = -signal.SIGKILL
+        while status == -signal.SIGKILL:
+            moment = draw.choice([str(draw.randint(1, 40)), f"{draw.uniform(0.0, 3.0):.3f}s"]) if made < kills else "0"
+            begun = [path for path in folder.glob(f"{output.name}*") if path.suffix != ".jsonl" or path == output]
+            resume = ["--resume"] if begun else []
+            status, said = run_child(folder, [*command, "--output", output.name, *resume], moment)
+            made += status == -signal.SIGKILL
+            resumed += bool(resume)
+        completed += 1
+        assert status == expected == 1, said
+        assert output.read_bytes() == (folder / f"whole.{suffix}").read_bytes(), output
+        assert said.splitlines()[-2:] == whole.splitlines()[-2:]
+        assert [path.name for path in folder.glob(f"{output.name}*")] == [output.name]
+    return {"kills": made, "continued": resumed, "ended with the same bytes": completed}
+
+
+def run_child(folder: Path, arguments: list[str], moment: str = "0") -> tuple[int, str]:
+    """The status and stderr of a command in a copy of this process, which has imported torch, killed at a moment."""
+    import torch
+
+    import regard.tasks  # noqa: F401
+
+    torch.set_num_threads(1)
+    said = folder.parent / "said.txt"
+    process = os.fork()
+    if not process:
+        os.chdir(folder)
+        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        os.environ |= {"KILL_FLAGS": "", "KILL_RANK": "0"}
+        status = 2
+        try:
+            train_and_die([moment, *arguments])
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), said.read_text(encoding="utf-8")
+
+
 def train(
     folder: Path, config: str, output: str, *flags: str, moment: str = "0", processes: int = 1, victim: int = 0
 ) -> bool:
@@ -173,7 +233,7 @@ def train(
 
 
 def train_and_die(arguments: list[str]) -> None:
-    """A training in this process, killed at the nth change of the disk or some time after the first."""
+    """A command in this process, killed at the nth change of the disk or some time after the first."""
     moment, *command = arguments
     changes = itertools.count(1)
 
@@ -198,7 +258,9 @@ def train_and_die(arguments: list[str]) -> None:
     import torch  # what is imported late would count as changes of the disk
 
     import regard.tasks  # noqa: F401
-    from regard.cli import run
+    from regard.cli import run, unfinished
+
+    unfinished.RECORD_EVERY = 0.1
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
     if os.environ.get("RANK", "0") == os.environ["KILL_RANK"]:

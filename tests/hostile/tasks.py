@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import typer
 import yaml
@@ -17,6 +17,7 @@ import yaml
 from hostile import models, text
 from hostile.trial import Trial, command, inside
 from regard.cli.application import application
+from regard.cli.unfinished import Unfinished
 from task_cases import LOOP, TASK_CASES
 
 VERBS = {"predict": 40, "evaluate": 20, "plot": 15, "data check": 10, "train": 10, "info": 2, "explain": 3}
@@ -193,26 +194,32 @@ def _saved_otherwise(random: Random, task: str, folder: Path) -> Trial:
 
 
 def _stopped(random: Random, task: str, folder: Path) -> Trial:
-    """A prediction that was stopped somewhere, as its partial file says, and that is continued."""
-    name, number = TASK_CASES[task].held_out, random.randrange(1, 5)
+    """A prediction that was killed somewhere, as its journal says, and that is continued."""
+    name, kept = TASK_CASES[task].held_out, random.random()
     arguments = ("predict", "--model", "run", "--input", name, "--output", "out.jsonl")
+    partial, journal = folder / "out.jsonl.partial", folder / "out.jsonl.partial.jsonl"
 
     def act() -> str | None:
-        command(*arguments)
-        whole = (folder / "out.jsonl").read_text(encoding="utf-8")
-        (folder / "out.jsonl").rename(folder / "whole")
-        lines = whole.splitlines(keepends=True)
-        if task == "forecasting":  # of its one input, nothing was left out
-            (folder / "out.jsonl.1.partial").write_text(whole, encoding="utf-8")
-        else:
-            (folder / f"out.jsonl.{number}.partial").write_text("".join(lines[:number]), encoding="utf-8")
-        command(*arguments, "--resume")
-        again, both = (folder / "out.jsonl").read_text(encoding="utf-8"), []
-        for written in (again, whole):
-            both.append(re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.3f}", written))
-        return None if both[0] == both[1] else f"{again[-300:]!r} and not {whole[-300:]!r}"
+        contents: list[bytes] = []
+        published = Unfinished._publish
 
-    return Trial(f"{task}: {arguments} continued after {number}", act, replaced={"out.jsonl"})
+        def publish(self: Unfinished, convert: Any) -> None:
+            contents.extend((partial.read_bytes(), journal.read_bytes()))
+            published(self, convert)
+
+        with patch("regard.cli.inputs.CHUNK_ROWS", 1), patch("regard.cli.unfinished.RECORD_EVERY", 0.0):
+            with patch.object(Unfinished, "_publish", publish):
+                command(*arguments)
+            whole = (folder / "out.jsonl").read_bytes()
+            (folder / "out.jsonl").rename(folder / "whole")
+            header = contents[1].index(b"\n") + 1
+            partial.write_bytes(contents[0])
+            journal.write_bytes(contents[1][: header + int(kept * (len(contents[1]) - header + 1))])
+            command(*arguments, "--resume")
+        again = (folder / "out.jsonl").read_bytes()
+        return None if again == whole else f"{again[-300:]!r} and not {whole[-300:]!r}"
+
+    return Trial(f"{task}: {arguments} continued after {kept:.2f} of its journal", act, replaced={"out.jsonl"})
 
 
 def _command(random: Random, task: str, folder: Path) -> Trial:

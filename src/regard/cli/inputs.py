@@ -8,9 +8,11 @@ from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
+from zlib import crc32
 
 from regard.cli.standard import say
-from regard.errors import ConfigError, DataError, RegardError
+from regard.cli.unfinished import Progress
+from regard.errors import ConfigError, DataError, RegardError, counted
 
 if TYPE_CHECKING:
     from regard.data.input_rows import Fields, InputFormat, InputRow, InputTable
@@ -25,6 +27,7 @@ CHUNK_CHARACTERS = 1 << 20
 LONGEST_NAME = 200
 HEAD_LINES = 100
 """The number of lines from which the form of a file is recognised."""
+NOTHING = Progress()
 FormName = Literal["auto", "lines", "tsv", "csv", "jsonl", "training"]
 
 
@@ -170,23 +173,87 @@ def is_full(chunk: Sequence[InputRow]) -> bool:
     return len(chunk) >= min(FIRST_ROWS, CHUNK_ROWS) or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
 
 
-def chunks(rows: Iterable[InputRow], *, one_by_one: bool) -> Iterator[list[InputRow]]:
-    """Rows that are decoded together, limited in number and in characters.
+@dataclass
+class ChunkSize:
+    """The most rows of the next chunk.
 
     Chunks begin small and grow while they take less than `CHUNK_SECONDS`, so that a slow model shows its progress, too,
     and loses little if it is stopped.
     """
-    limit = min(FIRST_ROWS, CHUNK_ROWS)
+
+    rows: int = 0
+    """0: of the first chunk."""
+
+    def __post_init__(self) -> None:
+        self.rows, self._begin = self.rows or min(FIRST_ROWS, CHUNK_ROWS), monotonic()
+
+    def grow(self) -> None:
+        """Called when the outputs of a chunk are written."""
+        now = monotonic()
+        if now - self._begin < CHUNK_SECONDS:
+            self.rows = min(2 * self.rows, CHUNK_ROWS)
+        self._begin = now
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Inputs that are decoded together.
+
+    Args:
+        before: the number of inputs before them.
+        checksum: of all inputs up to the last of these.
+    """
+
+    rows: Sequence[InputRow]
+    before: int
+    checksum: int
+
+
+def chunks(
+    rows: Iterable[InputRow], size: ChunkSize, *, one_by_one: bool = False, done: Progress = NOTHING
+) -> Iterator[Chunk]:
+    """Inputs in chunks, limited in number and in characters, after those that are done.
+
+    Raises:
+        DataError: if those that are done had another checksum.
+    """
+    rows, checksum, count, place = iter(rows), 0, 0, ""
+    for row in islice(rows, done.inputs):
+        checksum, count, place = checked(row, checksum), count + 1, row.place
+    require_same(done, count, checksum, place.rpartition(":")[0] or "the input")
     chunk: list[InputRow] = []
-    size = 0
+    num_characters, before = 0, count
     for row in rows:
         chunk.append(row)
-        size += len(row.text)
-        if one_by_one or len(chunk) >= limit or size >= CHUNK_CHARACTERS:
-            begin = monotonic()
-            yield chunk
-            if monotonic() - begin < CHUNK_SECONDS:
-                limit = min(2 * limit, CHUNK_ROWS)
-            chunk, size = [], 0
+        num_characters += len(row.text)
+        checksum = checked(row, checksum)
+        if one_by_one or len(chunk) >= size.rows or num_characters >= CHUNK_CHARACTERS:
+            yield Chunk(chunk, before, checksum)
+            before += len(chunk)
+            chunk, num_characters = [], 0
     if chunk:
-        yield chunk
+        yield Chunk(chunk, before, checksum)
+
+
+def checked(row: InputRow, checksum: int) -> int:
+    """The checksum of inputs, after a further one."""
+    return crc32(f"{row.text}\n{row.kept}".encode("utf-8", "surrogatepass"), checksum)
+
+
+def checksum_of(named: Iterable[tuple[str, Any]], checksum: int = 0) -> int:
+    """The checksum of the names of inputs, after further ones."""
+    return crc32("".join(f"{name}\n" for name, _ in named).encode("utf-8", "surrogatepass"), checksum)
+
+
+def require_same(done: Progress, count: int, checksum: int, name: str) -> None:
+    """Raises DataError if the first inputs are not those that are done.
+
+    Args:
+        count: how many of them there are.
+    """
+    if (count, checksum) != (done.inputs, done.checksum):
+        found = f"has {count:,} only" if count < done.inputs else "begins with others"
+        raise DataError(
+            f"--resume: the stopped prediction had read {counted(done.inputs, 'input|inputs')}, but {name} {found}.\n"
+            "  Give the file as it was, or leave out --resume to begin again."
+        )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from regard.cli.progress import ProgressLine, Unfinished, terminable
-from regard.cli.standard import BLANKS, FAILED, check_output, results, say
+from regard.cli.progress import ProgressLine, terminable
+from regard.cli.standard import BLANKS, FAILED, check_output, say
+from regard.cli.unfinished import Progress, Unfinished
 from regard.errors import RegardError, counted
 from regard.files import plain
 
@@ -26,35 +27,37 @@ LONGEST_NAME = 40
 
 
 class Writer:
-    """Writes outputs and shows the progress; a context manager. If it is stopped, a partial file keeps the outputs."""
+    """Writes outputs and shows the progress; a context manager.
+
+    Args:
+        unfinished: the files of the output, from whose progress this goes on.
+        share: the share of completed inputs, from 0 to 1, or None.
+        visible: whether a bar may be shown.
+        convert: writes the output from a file with the lines.
+    """
 
     def __init__(
         self,
-        output: Path | None,
-        done: int,
+        unfinished: Unfinished,
         share: Callable[[], float | None],
         *,
         visible: bool,
         convert: Callable[[Path, Path], object] | None = None,
     ) -> None:
-        self._convert = convert
-        self.progress, self.failed, self.withheld = ProgressLine(share, visible, done), 0, 0
-        self._unfinished, self._output = Unfinished(output), output
+        done = unfinished.progress
+        self._unfinished, self._convert = unfinished, convert
+        self.progress, self.failed, self.withheld = (
+            ProgressLine(share, visible, done.inputs),
+            done.failed,
+            done.withheld,
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(terminable())
-            self._stream = stack.enter_context(
-                results(
-                    self._output,
-                    partial=lambda: self._unfinished.keep(self.progress.done),
-                    convert=self._convert,
-                )
-            )
+            self._stream = stack.enter_context(self._unfinished.opened(self._convert))
             stack.enter_context(self.progress)
-            if self.progress.done:
-                self._unfinished.copy(self.progress.done, self._stream)
             self._stack = stack.pop_all()
         return self
 
@@ -66,18 +69,28 @@ class Writer:
         for line in lines:
             print(line, file=self._stream)
 
-    def advance(self, count: int) -> None:
-        """Records that the outputs of `count` further inputs are complete."""
-        self._stream.flush()
+    def advance(self, count: int, checksum: int, chunk_rows: int = 0) -> None:
+        """Records that the outputs of `count` further inputs are complete, with all others that are counted.
+
+        Args:
+            checksum: of all inputs whose outputs are complete.
+            chunk_rows: the most inputs of the next chunk.
+        """
+        done = Progress(self.progress.done + count, checksum, 0, self.failed, self.withheld, chunk_rows)
+        self._unfinished.advance(done)
         self.progress.advance(count)
 
-    def finish(self) -> None:
-        """Ends a complete prediction; raises `typer.Exit` with status 1 if inputs have no output."""
-        self._unfinished.remove()
-        if self.withheld:
-            total = f"of {self.progress.done:,} left empty"
-            say(f"{counted(self.withheld, f'output|outputs {total}')}, with less confidence than --at-least.")
-        check_failed(self.failed)
+
+def finish(unfinished: Unfinished) -> None:
+    """Ends a complete prediction; raises `typer.Exit` with status 1 if inputs have no output."""
+    done = unfinished.progress
+    try:
+        if done.withheld:
+            total = f"of {done.inputs:,} left empty"
+            say(f"{counted(done.withheld, f'output|outputs {total}')}, with less confidence than --at-least.")
+        check_failed(done.failed)
+    finally:
+        unfinished.forget()
 
 
 def check_failed(count: int) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import DataError, RegardError, one_line
 
 NAME, SUFFIXES = "parquet", (".parquet", ".pq")
+
+BLOCK_BYTES = 1 << 18
+"""The bytes of CSV that are converted together, to a group of rows; more if a row is longer."""
 
 
 def converter(output: Path | None, is_number: Callable[[str], bool]) -> Callable[[Path, Path], None]:
@@ -19,6 +23,7 @@ def converter(output: Path | None, is_number: Callable[[str], bool]) -> Callable
 
     Raises:
         RegardError: without a file, or for a pipe or device.
+        DataError: from the function, for rows with different numbers of columns.
         UnsupportedError: without the package.
     """
     from regard.lazy import optional
@@ -30,13 +35,30 @@ def converter(output: Path | None, is_number: Callable[[str], bool]) -> Callable
     arrow = optional("pyarrow", f"{output}: Parquet needs", extra="series")
 
     def convert(source: Path, target: Path) -> None:
-        parse = csv.ParseOptions(newlines_in_values=True)
-        if not source.stat().st_size:
+        size, block = source.stat().st_size, BLOCK_BYTES
+        if not size:
             table.write_table(arrow.table({}), target)
             return
-        names = csv.open_csv(source, parse_options=parse).schema.names
+        while True:
+            try:
+                write(source, target, csv.ReadOptions(use_threads=False, block_size=block))
+                return
+            except arrow.ArrowInvalid as error:
+                if block > size:
+                    raise DataError(f"{source}: cannot be written as Parquet: {one_line(str(error))}") from None
+                block *= 8  # a row is longer
+
+    def write(source: Path, target: Path, read: Any) -> None:
+        parse = csv.ParseOptions(newlines_in_values=True)
+        with csv.open_csv(source, read, parse) as reader:
+            names = reader.schema.names
         types = {name: arrow.float64() if is_number(name) else arrow.string() for name in names}
         options = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-        table.write_table(csv.read_csv(source, parse_options=parse, convert_options=options), target)
+        with (
+            csv.open_csv(source, read, parse, options) as reader,
+            table.ParquetWriter(target, reader.schema) as writer,
+        ):
+            for batch in reader:
+                writer.write_batch(batch)
 
     return convert

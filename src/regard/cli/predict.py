@@ -8,20 +8,25 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli import inputs, options, parquet
-from regard.cli.inputs import STDIN, Inputs
-from regard.cli.outputs import LineFormat, Output, PredictionFiles, Writer, check_failed, columns_of
-from regard.cli.progress import Meter, Unfinished
+from regard.cli.flags import PREFIX
+from regard.cli.inputs import STDIN, Chunk, Inputs
+from regard.cli.outputs import LineFormat, Output, PredictionFiles, Writer, check_failed, columns_of, finish
+from regard.cli.progress import Meter
 from regard.cli.standard import BLANKS, TERMINATED, Terminated, check_output, format_of_output, safe, say
+from regard.cli.unfinished import Unfinished
 from regard.errors import DataError, InputError, RegardError
 
+UNRELATED = ("argument", "device", "input", "output", "overwrite", "profile", "resume", "strict")
+"""Flags that outputs of files do not depend on."""
+
 if TYPE_CHECKING:
+    from regard.cli.unfinished import Progress
     from regard.data.input_rows import InputRow
     from regard.runs.calibration import Stated
     from regard.runs.contract import AbstractModel, AnyPrediction
@@ -99,7 +104,7 @@ def predict(
         bool, typer.Option("--stream", help="Print outputs as they come: each symbol once it is certain.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the same command was stopped: after OUTPUT.N.partial.")
+        bool, typer.Option("--resume", help="Go on where the same command was stopped or killed, after OUTPUT.partial.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
     device: options.Device = "auto",
@@ -131,8 +136,8 @@ def predict(
     last column names the sound. Without it no sound is made.
 
     An input that cannot be handled as it is does not stop the others: its warning goes to stderr. The exit status is 1
-    if there are inputs without an output. An output file appears when all is done. A prediction that Ctrl-C or SIGTERM
-    stops keeps what was done in OUTPUT.N.partial, after N inputs, and --resume continues there.
+    if there are inputs without an output. An output file appears when all is done; until then OUTPUT.partial grows.
+    However a prediction is stopped or killed, the same command with --resume continues it; another one replaces it.
 
     Processes that torchrun has started share the inputs; the first one reads and writes. With --on ray workers of a
     Ray cluster share them.
@@ -146,12 +151,16 @@ def predict(
         raise RegardError("Give inputs or --input, not both.")
     if argument and source_field is not None:
         raise RegardError("--source-field names columns of a file; arguments have none.")
-    check_output(output, overwrite=overwrite, inputs=[input])
-    done = 0
+    if resume and (argument or input is None):
+        raise RegardError("--resume reads the inputs again: give the --input FILE of the stopped command.")
+    unfinished = Unfinished(output)
     if resume:
-        done = Unfinished(output).count()
-        if argument or input is None:
-            raise RegardError("--resume reads the inputs again: give the --input FILE of the stopped command.")
+        unfinished.read()
+    check_output(output, overwrite=overwrite or unfinished.progress.is_complete, inputs=[input])
+    if unfinished.has_ended:
+        say(f"{output} is complete.")
+        finish(unfinished)
+        return
     source = input or STDIN
     # a missing file is an error before the model is loaded
     opened = None if argument or source.is_dir() else Meter(source)
@@ -194,17 +203,28 @@ def predict(
     extra = options.accepted(loaded, "predict", flags)
     if vocoder is not None and files is None and chosen not in loaded.sounds:
         raise RegardError("--vocoder is for sound files: add --files FOLDER.")
-    folder = None if files is None else PredictionFiles(files, loaded.file_formats, overwrite=overwrite)
+    folder = None if files is None else PredictionFiles(files, loaded.file_formats, overwrite=overwrite or resume)
     # files and scores of speech need the alignments
     whole = folder is not None or (scores and bool(loaded.file_formats))
     if loaded.file_formats:
         extra.setdefault("sound", False)
+    unfinished.require(_settings(context, loaded, chosen))
     to_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     if loaded.input_kind == "file":
         names = argument or ([] if input is None else [str(input)])
-        with Writer(output, done, lambda: None, visible=not to_terminal, convert=convert) as target:
-            _print_files(loaded, names, chosen, target, stated, scores=scores, alignments=alignments, strict=strict)
-        target.finish()
+        with Writer(unfinished, lambda: None, visible=not to_terminal, convert=convert) as target:
+            _print_files(
+                loaded,
+                names,
+                chosen,
+                target,
+                unfinished.progress,
+                stated,
+                scores=scores,
+                alignments=alignments,
+                strict=strict,
+            )
+        finish(unfinished)
         return
     if alignments and chosen != "jsonl":
         raise RegardError(f"--format {chosen} has no weights: use --alignments with --format jsonl.")
@@ -226,27 +246,27 @@ def predict(
     if constraints and not read.is_json:
         raise RegardError("--constraints names a field of JSONL inputs: use --input FILE.jsonl.")
 
+    size = inputs.ChunkSize(unfinished.progress.chunk_rows)
     if stream:
-        failed = sum(
-            _print_stream(loaded, chunk, len(trained) if chosen == "tsv" else 0, strict=strict)
-            for chunk in inputs.chunks(rows, one_by_one=terminal)
-        )
+        failed = 0
+        for chunk in inputs.chunks(rows, size, one_by_one=terminal):
+            failed += _print_stream(loaded, chunk.rows, len(trained) if chosen == "tsv" else 0, strict=strict)
+            size.grow()
         check_failed(failed)
         return
 
     lines = LineFormat(loaded, chosen, table, len(trained), scores, folder is not None, stated)
 
-    def outputs_of(numbered: tuple[int, list[InputRow]]) -> list[Output]:
-        before, chunk = numbered
-        texts = [row.text for row in chunk]
+    def outputs_of(chunk: Chunk) -> tuple[int, list[Output]]:
+        texts = [row.text for row in chunk.rows]
         if folder is not None:
-            for number, text in enumerate(texts, start=before + 1):
+            for number, text in enumerate(texts, start=chunk.before + 1):
                 folder.check(number, text)
-        is_all = before == 0 and not terminal and not inputs.is_full(chunk)
+        is_all = chunk.before == 0 and not terminal and not inputs.is_full(chunk.rows)
         with options.kernels_for(loaded, texts) if is_all else nullcontext():
-            predictions = _predicted(loaded, chunk, extra, alignments=alignments or whole)
+            predictions = _predicted(loaded, chunk.rows, extra, alignments=alignments or whole)
         outputs = []
-        for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=before + 1):
+        for number, (row, prediction) in enumerate(zip(chunk.rows, predictions, strict=True), start=chunk.before + 1):
             prediction, failed = _judged(loaded, row, prediction)
             written = [] if folder is None else folder.write(loaded, number, row.text, prediction)
             if whole and not alignments and chosen == "jsonl":
@@ -254,35 +274,46 @@ def predict(
             each = lines.output(row, prediction, written)
             withheld = not failed and stated.at_least > 0 and stated.withholds(prediction.confidence)
             outputs.append(replace(each, warning=_warning(row, prediction), failed=failed, withheld=withheld))
-        return outputs
+        return chunk.checksum, outputs
 
     from regard.training import processes
     from regard.training.processes import in_order
 
     if constraints:
         rows = _with_field(rows, constraints, "stdin" if source == STDIN else str(source))
-    chunks = _numbered(inputs.chunks(islice(rows, done, None), one_by_one=terminal), done)
+    chunks = inputs.chunks(rows, size, one_by_one=terminal, done=unfinished.progress)
     share = (lambda: None) if opened is None else (lambda: opened.share)
     with (
         processes.joined(loaded.device),
         processes.held(
-            lambda: Writer(output, done, share, visible=not (terminal or to_terminal), convert=convert)
+            lambda: Writer(unfinished, share, visible=not (terminal or to_terminal), convert=convert)
         ) as shared,
         closing(
             in_order(chunks, outputs_of) if on is None else _on_ray(chunks, outputs_of, loaded, workers, device)
         ) as results,
     ):
-        for outputs in results:
+        for checksum, outputs in results:
             if (writer := shared) is not None:
                 writer.print(() if writer.progress.done else lines.heading(outputs))
                 for each in outputs:
                     _warn(each.warning, strict=strict)
                     writer.print([each.text])
-                writer.advance(len(outputs))
                 writer.failed += sum(each.failed for each in outputs)
                 writer.withheld += sum(each.withheld for each in outputs)
+                size.grow()
+                writer.advance(len(outputs), checksum, size.rows)
     if shared is not None:
-        shared.finish()
+        finish(unfinished)
+
+
+def _settings(context: typer.Context, model: AbstractModel[Any], format: str) -> dict[str, Any]:
+    """What outputs depend on, besides the inputs."""
+    flags = {name.removeprefix(PREFIX): value for name, value in context.params.items() if name not in UNRELATED}
+    return {
+        **{name: value for name, value in flags.items() if value not in (None, False)},
+        "format": format,
+        "model": [model.digest, repr(model.calibration), repr(model.config.decoding)],
+    }
 
 
 def _suffixes(formats: Sequence[str]) -> dict[str, str]:
@@ -330,26 +361,19 @@ def _with_field(rows: Iterable[InputRow], field: str, name: str) -> Iterator[Inp
         raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, fields)}")
 
 
-def _numbered(chunks: Iterable[list[InputRow]], before: int) -> Iterator[tuple[int, list[InputRow]]]:
-    """The chunks, each with the number of rows before it; `before` is that of the first."""
-    for chunk in chunks:
-        yield before, chunk
-        before += len(chunk)
-
-
 def _on_ray(
-    chunks: Iterable[tuple[int, list[InputRow]]],
-    work: Callable[[tuple[int, list[InputRow]]], list[Output]],
+    chunks: Iterable[Chunk],
+    work: Callable[[Chunk], tuple[int, list[Output]]],
     model: AbstractModel[Any],
     num_workers: int | None,
     device: str,
-) -> Generator[list[Output], None, None]:
+) -> Generator[tuple[int, list[Output]], None, None]:
     """The outputs of chunks, in order, by workers of a Ray cluster (`processes.in_order`)."""
     from regard.runs.cluster import connected
     from regard.runs.workers import WorkerPool
 
-    def name(numbered: tuple[int, list[InputRow]]) -> str:
-        return f"the inputs {numbered[1][0].place} to {numbered[1][-1].place}"
+    def name(chunk: Chunk) -> str:
+        return f"the inputs {chunk.rows[0].place} to {chunk.rows[-1].place}"
 
     with (
         connected(num_workers, device) as cluster,
@@ -392,6 +416,7 @@ def _print_files(
     names: Sequence[str],
     format: str,
     writer: Writer,
+    done: Progress,
     stated: Stated,
     *,
     scores: bool,
@@ -404,14 +429,16 @@ def _print_files(
 
     def warn(error: DataError) -> None:
         _warn(str(error), strict=strict)
-        writer.failed += 1
+        writer.failed += not done.inputs  # counted by the stopped command
 
-    begun = writer.progress.done
-    named = inputs.named_inputs(model, names, warn)[begun:]
+    named = inputs.named_inputs(model, names, warn)
+    checksum = inputs.checksum_of(named[: done.inputs])
+    inputs.require_same(done, min(done.inputs, len(named)), checksum, "the input")
     size = model.most_inputs or max(1, len(named))
-    writer.progress.share = lambda: writer.progress.done / (len(named) + begun)
-    for start in range(0, len(named), size):
+    writer.progress.share = lambda: writer.progress.done / len(named)
+    for start in range(done.inputs, len(named), size):
         chunk = named[start : start + size]
+        checksum = inputs.checksum_of(chunk, checksum)
         predictions = model.predict([item for _, item in chunk], alignment=alignments)
         for (name, _), prediction in zip(chunk, predictions, strict=True):
             failed = model.has_failed(prediction)
@@ -422,7 +449,7 @@ def _print_files(
         heading = model.heading(format, scores=scores, stated=stated) if not writer.progress.done else []
         printed = model.lines(predictions, format, scores=scores, alignments=alignments, stated=stated)
         writer.print([*heading, *printed])
-        writer.advance(len(chunk))
+        writer.advance(len(chunk), checksum)
 
 
 def _check_stream(model: AbstractModel[Any], format: str, flags: Mapping[str, object]) -> None:

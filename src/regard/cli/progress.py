@@ -1,10 +1,7 @@
-"""The progress of predictions, as a bar on a terminal or as lines, and the partial files of stopped ones."""
+"""The progress of predictions, as a bar on a terminal or as lines."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import signal
 import sys
 import threading
@@ -13,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from regard.cli.standard import TERMINATED, Terminated, lines, say
-from regard.errors import RegardError, counted
+from regard.errors import counted
 
 BAR_AFTER, FIRST_LINE_AFTER, LINE_EVERY = 2.0, 15.0, 60.0
 """Seconds until a bar appears, until the first line without a terminal, and between lines."""
@@ -128,48 +125,3 @@ def _duration(seconds: float) -> str:
         if seconds < 5400
         else f"{seconds / 3600:.1f} h"
     )
-
-
-@dataclass(frozen=True)
-class Unfinished:
-    """The outputs of a stopped prediction, in a file `OUTPUT.N.partial` after N inputs."""
-
-    output: Path | None
-
-    def _files(self) -> dict[int, Path]:
-        if self.output is None or str(self.output) == "-":
-            return {}
-        target = self.output.resolve()
-        pattern = re.compile(re.escape(target.name) + r"\.(\d+)\.partial")
-        names = os.listdir(target.parent) if target.parent.is_dir() else []
-        return {int(match[1]): target.with_name(name) for name in names if (match := pattern.fullmatch(name))}
-
-    def count(self) -> int:
-        """The number of inputs after which the prediction was stopped."""
-        if self.output is None or str(self.output) == "-":
-            raise RegardError("--resume continues a file: add the --output FILE of the stopped command.")
-        if not (files := self._files()):
-            raise RegardError(f"--resume: there is no {self.output}.N.partial of a stopped prediction.")
-        return max(files)
-
-    def copy(self, count: int, stream: TextIO) -> None:
-        """Writes the outputs of the first inputs."""
-        with self._files()[count].open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            shutil.copyfileobj(file, stream)
-
-    def keep(self, count: int) -> Path | None:
-        """The new partial file of a prediction that is being stopped; None if there are no outputs to keep."""
-        done = counted(count, "input|inputs")
-        if self.output is None or not count:
-            say(f"stopped after {done}" + ("; nothing is kept." if self.output is not None else "."))
-            return None
-        self.remove()
-        target = self.output.resolve()
-        kept = target.with_name(f"{target.name}.{count}.partial")
-        say(f"stopped: the outputs of {done} are in {kept}; the same command with --resume continues there.")
-        return kept
-
-    def remove(self) -> None:
-        """Removes all partial files."""
-        for file in self._files().values():
-            file.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
@@ -109,7 +109,7 @@ def check_output(path: Path | None, *, overwrite: bool, inputs: Iterable[Path | 
     """
     if path is None or str(path) == "-":
         return
-    target = _target(path)
+    target = target_of(path)
     if target.is_dir():
         raise RegardError(f"{path} is a folder; give the name of a file.")
     if next((above for above in target.parents if above.exists()), Path("/")).is_file():
@@ -147,7 +147,7 @@ def format_of_output(
     return chosen or named or default
 
 
-def _target(path: Path) -> Path:
+def target_of(path: Path) -> Path:
     """The file of a path, with links resolved."""
     try:
         return path.resolve()
@@ -156,20 +156,11 @@ def _target(path: Path) -> Path:
 
 
 @contextmanager
-def results(
-    path: Path | None,
-    *,
-    partial: Callable[[], Path | None] = lambda: None,
-    convert: Callable[[Path, Path], object] | None = None,
-) -> Iterator[TextIO]:
+def results(path: Path | None) -> Iterator[TextIO]:
     """The stream for results: stdout, in UTF-8 whatever the locale, or a file.
 
     A file is written under a temporary name and renamed at the end, so that a command which stops early leaves an old
     file as it was. A pipe or a device is written directly.
-
-    Args:
-        partial: called if Ctrl-C or SIGTERM stops the command; returns the name under which the lines so far are kept.
-        convert: writes the file from one with the lines, when all are there.
 
     Raises:
         RegardError: if stdout is closed.
@@ -184,40 +175,28 @@ def results(
             yield safe(sys.stdout)
             sys.stdout.flush()
         return
-    target = _target(path)
+    target = target_of(path)
     is_regular = target.is_file() or not target.exists()
     temporary = target.with_name(f".{target.name}.{os.getpid()}") if is_regular else target
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _named(path, temporary):
+        with naming(path, temporary):
             with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 yield file
-            if convert is not None:
-                converted = temporary.with_name(f"{temporary.name}.converted")
-                try:
-                    convert(temporary, converted)
-                    os.replace(converted, temporary)
-                finally:
-                    converted.unlink(missing_ok=True)
             if is_regular:
                 os.replace(temporary, target)
-    except (KeyboardInterrupt, Terminated):
-        kept = partial() if is_regular else None
-        if kept is not None:
-            os.replace(temporary, kept)
-        raise
     finally:
         if is_regular:
             temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def _named(path: Path, temporary: Path) -> Iterator[None]:
-    """Adds the file's name to an OSError inside the block, such as a full disk."""
+def naming(path: Path, *temporary: Path) -> Iterator[None]:
+    """Gives an OSError inside the block, such as a full disk, the file's name instead of none or a temporary one."""
     try:
         yield
     except OSError as error:
-        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(temporary)):
+        if isinstance(error, BrokenPipeError) or error.filename not in (None, *map(str, temporary)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from regard.errors import RegardError
 from regard.files import writing
@@ -64,30 +64,41 @@ def check_free(folder: Path) -> None:
             _acquired(folder, file)
 
 
+def is_locked(file: IO[Any]) -> bool:
+    """Whether another process holds the lock of an open file; if not, this one does until the file is closed."""
+    return _lock(file) is False
+
+
+def _lock(file: IO[Any]) -> bool | None:
+    """Whether the lock of an open file was acquired; None on a file system that has none."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 def _acquired(folder: Path, file: IO[str]) -> bool:
     """Whether the lock was acquired; False on a file system that has none.
 
     Raises:
         RegardError: if another process holds it.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
     deadline = time.monotonic() + (PATIENCE if processes.num_started() > 1 else 0.0)
     is_waiting = False
-    while True:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.readline().strip() or "another process"
-        except OSError:
-            return False
+    while (acquired := _lock(file)) is False:
+        file.seek(0)
+        holder = file.readline().strip() or "another process"
         if time.monotonic() >= deadline:
             raise RegardError(f"{folder}: {holder} is training in this folder. Wait for it, or stop it.")
         if not is_waiting:
             say(f"{folder}: {holder} still has the lock of this folder; waiting up to {PATIENCE:.0f} s for its end.")
             is_waiting = True
         time.sleep(0.5)
+    return acquired is True
