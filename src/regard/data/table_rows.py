@@ -42,9 +42,10 @@ class AbstractRows(ABC):
     def number(self, index: int) -> int:
         """The line number of a row, from 1."""
 
-    def part(self, start: int, stop: int) -> list[list[str]]:
-        """The rows from one index to another."""
-        return [self[index] for index in range(start, stop)]
+    def columns(self, start: int, stop: int, width: int) -> list[list[str]] | None:
+        """The columns of the rows from one index to another; None if a row has another number than `width`."""
+        rows = [self[index] for index in range(start, stop)]
+        return _transposed(rows, width)
 
 
 class SeparatedRows(AbstractRows):
@@ -61,11 +62,22 @@ class SeparatedRows(AbstractRows):
     def __getitem__(self, index: int) -> list[str]:
         return split_row(self.lines[index], self.separator)
 
-    def part(self, start: int, stop: int) -> list[list[str]]:
-        return [split_row(line, self.separator) for line in self.lines.part(start, stop)]
+    def columns(self, start: int, stop: int, width: int) -> list[list[str]] | None:
+        lines = self.lines.part(start, stop)
+        if self.separator != TAB:
+            rows = [split_row(line, self.separator) for line in lines]
+            return _transposed(rows, width)
+        if any(line.count(TAB) != width - 1 for line in lines):
+            return None
+        values = TAB.join(lines).split(TAB)
+        return [values[column::width] for column in range(width)]
 
     def number(self, index: int) -> int:
         return self.lines.number(index)
+
+
+def _transposed(rows: list[list[str]], width: int) -> list[list[str]] | None:
+    return list(map(list, zip(*rows, strict=True))) if all(len(row) == width for row in rows) else None
 
 
 def split_row(line: str, separator: str) -> list[str]:
@@ -124,11 +136,13 @@ class CsvRows(AbstractRows):
         _, row = next(self._rows(lines, self.lines.__getitem__))
         return row
 
-    def part(self, start: int, stop: int) -> list[list[str]]:
+    def columns(self, start: int, stop: int, width: int) -> list[list[str]] | None:
         first, last = int(self._starts[start]), int(self._starts[stop])
         lines = self.lines.part(first, last)
-        rows = self._rows(range(first, last), lambda index: lines[index - first])
-        return [row for _, row in rows if not is_blank(row)]
+        rows = [
+            row for _, row in self._rows(range(first, last), lambda index: lines[index - first]) if not is_blank(row)
+        ]
+        return _transposed(rows, width)
 
     def number(self, index: int) -> int:
         return int(self._starts[index]) + 1

@@ -159,9 +159,9 @@ class TrainedItemsRecorder:
 
     def add(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Adds pairs."""
-        digests = []
+        digests, every = [], self.every
         for read, right in zip(inputs, outputs, strict=True):
-            if is_recorded(read, self.every):
+            if every == 1 or is_recorded(read, every):
                 digest = hashlib.blake2b(_framed(read), digest_size=BYTES)
                 digests.append(digest.digest())
                 digest.update(_framed(right))
@@ -172,7 +172,8 @@ class TrainedItemsRecorder:
 
     def result(self) -> TrainedItems:
         """The record."""
-        return TrainedItems(np.unique(self._hashes.array()), self.every)
+        hashes = np.sort(self._hashes.array())
+        return TrainedItems(hashes[np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]], self.every)
 
 
 def is_recorded(read: str, every: int) -> bool:

@@ -174,7 +174,8 @@ def _repeated(split: Survey) -> Iterator[Finding]:
         order = np.argsort(of_pairs, kind="stable")
         again = np.sort(order[1:][of_pairs[order[1:]] == of_pairs[order[:-1]]])
         count += len(again)
-        sources += len(np.unique(of_sources))
+        of_sources.sort()
+        sources += int((of_sources[1:] != of_sources[:-1]).sum()) + 1
         earlier |= {int(rows[i]): int(rows[(of_pairs == of_pairs[i]).argmax()]) for i in again[:NUM_EXAMPLES]}
     repeated = _Chosen(count, tuple(sorted(earlier)[:NUM_EXAMPLES]))
     text = "of {name}'s pairs repeats|repeat an earlier pair"

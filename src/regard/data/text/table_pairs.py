@@ -83,18 +83,17 @@ class TablePairs(Pairs):
         return Pair(source, row[self.target_column], self.path, number)
 
     def part(self, start: int, stop: int) -> tuple[list[str], list[str]]:
-        shift = bool(self._heading)
-        rows = self.rows.part(start + shift, stop + shift)
-        width = self._width
-        if width < self._needed or any(len(row) != width for row in rows):
+        if start == stop:
+            return [], []
+        shift, columns = bool(self._heading), None
+        if self._width >= self._needed:
+            columns = self.rows.columns(start + shift, stop + shift, self._width)
+        if columns is None:
             return super().part(start, stop)  # which raises the error of a row
-        if len(self.source_columns) == 1:
-            (column,) = self.source_columns
-            sources = [row[column] for row in rows]
-        else:
-            sources = [TAB.join(row[column] for column in self.source_columns) for row in rows]
-        column = self.target_column
-        return sources, [row[column] for row in rows]
+        sources = columns[self.source_columns[0]]
+        if len(self.source_columns) > 1:
+            sources = list(map(TAB.join, zip(*(columns[number] for number in self.source_columns), strict=True)))
+        return sources, columns[self.target_column]
 
     def _column(self, field: str | int, first: Sequence[str]) -> int:
         if isinstance(field, int):
