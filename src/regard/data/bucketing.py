@@ -8,9 +8,13 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.data.growing_array import BLOCK, scratch
+from regard.data.growing_array import BLOCK, release, scratch
 from regard.errors import RegardError
 
+MOST_SHUFFLED = 1 << 27
+"""The most bytes of shuffled items in memory."""
+MOST_CODES = 1 << 22
+"""The most pairs of possible lengths that are counted in a table."""
 RATIO = 1.05
 """The ratio of a bucket's longest to its shortest items, by their larger side."""
 
@@ -94,7 +98,9 @@ class Batches(Sequence[NDArray[np.int64]]):
     def __getitem__(self, index: int | slice) -> NDArray[np.int64] | Batches:
         if isinstance(index, slice):
             return Batches(self.order, self.starts[index], self.stops[index])
-        return self.order[self.starts[index] : self.stops[index]].astype(np.int64)
+        batch = self.order[self.starts[index] : self.stops[index]].astype(np.int64)
+        release(self.order)
+        return batch
 
 
 def padding(batches: Iterable[NDArray[np.int64]], lengths: ArrayLike) -> float:
@@ -121,51 +127,80 @@ def _ordered(
     """The items in the order in which they are cut into batches, and the larger of the lengths of each."""
     count = len(source) if items is None else len(items)
     parts = [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-    shuffled = scratch(count, np.int32 if count <= np.iinfo(np.int32).max else np.int64)
+    shuffled = scratch(count, np.int32 if count <= np.iinfo(np.int32).max else np.int64, most=MOST_SHUFFLED)
     for part in parts:
         shuffled[part] = np.arange(part.start, part.stop)
     if random is not None:
         random.shuffle(shuffled)  # as `random.permutation`, in half the memory
     phase = random.random() if random else 0.0
     # items with the same lengths are one kind; the kinds are sorted, and the items are put in their order
-
-    def kinds_of(part: slice) -> NDArray[np.int64]:
-        chosen = shuffled[part] if items is None else items[shuffled[part]]
-        kinds: NDArray[np.int64] = (source[chosen].astype(np.int64) + extra) << 32
-        return kinds + target[chosen] + extra
-
-    kinds = np.unique(np.concatenate([np.unique(kinds_of(part)) for part in parts] or [np.zeros(0, np.int64)]))
-    sides = kinds >> 32, kinds & 0xFFFFFFFF
+    kinds = _Kinds(source, target, items)
+    sides = kinds.source + extra, kinds.target + extra
     larger = np.maximum(np.maximum(*sides), 1)
     buckets = np.floor(np.log(larger) / np.log(RATIO) + phase).astype(np.int64)
     difference = sides[1] - sides[0]
     parity = np.unique(buckets, return_inverse=True)[1] % 2
     keys = np.stack([buckets, np.where(parity == 0, difference, -difference)])
-    _, ranks = np.unique(keys, axis=1, return_inverse=True)
-    counts = np.zeros(ranks.max(initial=-1) + 1, np.int64)
-    places = []
-    for part in parts:
-        ranks_here = ranks.reshape(-1)[np.searchsorted(kinds, kinds_of(part))]
-        places.append(ranks_here.astype(np.min_scalar_type(len(counts))))
-        counts += np.bincount(ranks_here, minlength=len(counts))
-    ends = np.cumsum(counts)
-    free = ends - counts  # the next free place of each rank
+    ranks = np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+    counts = np.bincount(ranks, kinds.counts).astype(np.int64)
+    free = np.cumsum(counts) - counts  # the next free place of each rank
+    ranks = ranks.astype(np.min_scalar_type(len(counts)))
     order = scratch(count, shuffled.dtype)
     lengths = scratch(count, np.min_scalar_type(int(larger.max(initial=0))))
-    for part, ranks_here in zip(parts, places, strict=True):
+    for part in parts:
+        chosen = shuffled[part] if items is None else items[shuffled[part]]
+        kinds_here = kinds.of(source[chosen], target[chosen])
+        ranks_here = ranks[kinds_here]
         sorting = np.argsort(ranks_here, kind="stable")
-        within = ranks_here[sorting]
-        number = np.bincount(within, minlength=len(counts))
-        place = np.arange(len(within)) - np.repeat(np.cumsum(number) - number, number) + np.repeat(free, number)
+        number = np.bincount(ranks_here, minlength=len(counts))
+        place = np.arange(len(chosen)) + np.repeat(free - (np.cumsum(number) - number), number)
         free += number
-        chosen = shuffled[part][sorting]
-        order[place] = chosen
-        real = chosen if items is None else items[chosen]
-        lengths[place] = np.maximum(np.maximum(source[real], target[real]).astype(np.int64) + extra, 1)
-    if items is not None:
-        for part in parts:
-            order[part] = items[order[part]]
+        order[place] = chosen[sorting]
+        lengths[place] = larger[kinds_here[sorting]]
+        release(order, lengths)
     return order, lengths
+
+
+class _Kinds:
+    """The distinct pairs of lengths of the items of an epoch, sorted.
+
+    Attributes:
+        source, target, counts: (kinds,) the lengths, and the number of items that have them.
+    """
+
+    def __init__(self, source: NDArray[Any], target: NDArray[Any], items: NDArray[Any] | None) -> None:
+        size = int(target.max(initial=0)) + 1
+        num_codes = (int(source.max(initial=0)) + 1) * size
+        count = len(source) if items is None else len(items)
+        self._size, self._table, seen = size, None, np.zeros(0, np.int64)
+        is_dense = num_codes <= min(count, MOST_CODES)
+        counts = np.zeros(num_codes if is_dense else 0, np.int64)
+        for start in range(0, count, BLOCK):
+            part = slice(start, start + BLOCK)
+            chosen: Any = part if items is None else items[part]
+            codes = self._codes(source[chosen], target[chosen])
+            if is_dense:
+                counts += np.bincount(codes, minlength=num_codes)
+            else:
+                here, times = np.unique(codes, return_counts=True)
+                seen, inverse = np.unique(np.concatenate([seen, here]), return_inverse=True)
+                counts = np.bincount(inverse, np.concatenate([counts, times])).astype(np.int64)
+        if is_dense:
+            seen = np.flatnonzero(counts)
+            self._table = np.zeros(num_codes, np.int32)
+            self._table[seen] = np.arange(len(seen))
+            counts = counts[seen]
+        self._seen, self.counts = seen, counts
+        self.source, self.target = seen // size, seen % size
+
+    def of(self, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.integer[Any]]:
+        """The kinds of some items."""
+        codes = self._codes(source, target)
+        return np.searchsorted(self._seen, codes) if self._table is None else self._table[codes]
+
+    def _codes(self, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
+        codes: NDArray[np.int64] = source.astype(np.int64) * self._size + target
+        return codes
 
 
 def _cut(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -174,15 +209,12 @@ def _cut(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> tuple[NDArray[
     start, count = 0, len(lengths)
     while start < count:
         starts.append(start)
-        most = max(batch_tokens // int(lengths[start]), 1)  # enough unless later items are shorter
-        while True:
-            window = lengths[start : start + most].astype(np.int64)
-            sizes = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
-            sizes[0] = 0
-            fits = int(np.searchsorted(sizes, batch_tokens, "right"))
-            if fits < len(window) or start + fits >= count:
-                break
-            most *= 2
+        longest = int(lengths[start])
+        window = lengths[start : start + max(batch_tokens // longest, 1)]
+        fits = len(window)
+        if window.max() > longest:
+            sizes = np.maximum.accumulate(window.astype(np.int64)) * np.arange(1, len(window) + 1)
+            fits = max(int(np.searchsorted(sizes, batch_tokens, "right")), 1)
         start += fits
     starts_of = np.array(starts, np.int64)
     return starts_of, np.append(starts_of[1:], count) if count else starts_of

@@ -16,7 +16,7 @@ from regard.data import cache
 
 MOST_BYTES = 1 << 23
 """The most bytes that an array has in memory."""
-MOST_SCRATCH = 1 << 27
+MOST_SCRATCH = 1 << 24
 """The most bytes in memory of an array that is written in any order."""
 BLOCK = 1 << 20
 """The number of values that are read or written at once."""
@@ -48,9 +48,9 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
             file.write(np.ascontiguousarray(block).data)
 
 
-def scratch(size: int, kind: Any) -> NDArray[Any]:
-    """An array of zeros to write into; in a temporary file if it has more than `MOST_SCRATCH` bytes."""
-    if size * np.dtype(kind).itemsize <= MOST_SCRATCH:
+def scratch(size: int, kind: Any, *, most: int | None = None) -> NDArray[Any]:
+    """An array of zeros to write into; in a temporary file if it has more than `MOST_SCRATCH` bytes, or `most`."""
+    if size * np.dtype(kind).itemsize <= (MOST_SCRATCH if most is None else most):
         return np.zeros(size, kind)
     with cache.writing() as folder:
         file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the array

@@ -18,9 +18,6 @@ from regard.data.pairs import PART
 from regard.data.text import PAD, Field
 from regard.data.text.survey import SideSurvey
 
-RELEASED = 32
-"""The number of batches after which the system may drop the parts of files that were read."""
-
 
 class EncodedIds:
     """Many sequences of ids, concatenated in one array.
@@ -43,7 +40,6 @@ class EncodedIds:
     ) -> None:
         self.flat, self.lengths, self.starts = flat, lengths, starts
         self.numbers, self.is_reversed = numbers, is_reversed
-        self._num_read = 0
 
     @classmethod
     def of(cls, sequences: Iterable[NDArray[np.int64]], kind: Any = None) -> EncodedIds:
@@ -64,10 +60,10 @@ class EncodedIds:
         """The sequences with these indices, padded as by the function `pad`."""
         chosen = np.asarray(indices, dtype=np.int64)
         starts, lengths = self.starts[chosen].astype(np.int64), self.lengths[chosen].astype(np.int64)
-        self._num_read += 1
-        if self._num_read % RELEASED == 0:
-            release(self.flat, self.lengths, self.starts)
-        return _padded(self.flat, starts, lengths, begin, end, numbers=self.numbers, is_reversed=self.is_reversed)
+        options: dict[str, Any] = {"numbers": self.numbers, "is_reversed": self.is_reversed}
+        batch = _padded(self.flat, starts, lengths, begin, end, **options)
+        release(self.flat, self.lengths, self.starts)
+        return batch
 
 
 class EncodedTexts(EncodedIds):
