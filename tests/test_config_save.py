@@ -116,7 +116,7 @@ def test_every_key_has_a_meaning_and_stands_in_the_description():
                 assert key.field.description, key.path
                 assert f"| `{key.path[-1]}` | " in text or f"`{'.'.join(key.path)}`" in text
     assert "| `max_steps` | a whole number of at least 1, or null | `null` |" in text
-    assert "| `train` | a file name, or a section (source, target) | required |" in text
+    assert "| `train` | a file name, a section (source, target), or a list of these | required |" in text
 
 
 def test_the_description_says_what_a_task_has_of_its_own_and_shared_sections_once():

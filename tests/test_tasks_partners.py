@@ -13,7 +13,9 @@ import torch
 from regard import Search, load
 from regard.cli import run
 from regard.data import Pair
+from regard.data.pairs import ListedPairs
 from regard.data.text import BOS, EOS, UNKNOWN, Field
+from regard.data.text.survey import survey
 from regard.decoding import GnmtPenalty, NoPenalty, force_align, main_alignment
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, DataError
@@ -211,11 +213,9 @@ def test_a_model_that_writes_from_right_to_left_is_read_from_left_to_right():
 
 
 def test_targets_of_such_a_model_are_turned_round_in_training_with_their_links(tmp_path):
-    pairs = [Pair("ab", "abc", "x", 1), Pair("f", "fe", "x", 2)]
-    batches = [
-        EncodedPairs(pairs, made(0, direction=direction)).pad([0, 1])
-        for direction in ("left_to_right", "right_to_left")
-    ]
+    pairs = ListedPairs([Pair("ab", "abc", "x", 1), Pair("f", "fe", "x", 2)])
+    models = [made(0, direction=direction) for direction in ("left_to_right", "right_to_left")]
+    batches = [EncodedPairs(survey("x", pairs, each.source, each.target), each).pad([0, 1]) for each in models]
     field = made(0).target.vocabulary
     assert [field.tokens(row[:n]) for row, n in zip(batches[1]["targets"].tolist(), (3, 2))] == [
         list("cba"),

@@ -10,7 +10,9 @@ import torch
 from regard.attention import bahdanau, multi_head
 from regard.config.search import Search
 from regard.data import Pair
+from regard.data.pairs import ListedPairs
 from regard.data.text import EOS, Field
+from regard.data.text.survey import survey
 from regard.errors import ConfigError, UnsupportedError
 from regard.runs.contract import TASKS
 from regard.tasks import TextToText
@@ -42,10 +44,10 @@ def test_inputs_have_an_end_symbol_unless_the_configuration_says_otherwise():
 
 
 def test_training_reads_what_predictions_read():
-    pairs = [Pair(*texts, Path("x.tsv"), 1) for texts in PAIRS]
+    pairs = ListedPairs(Pair(*texts, Path("x.tsv"), 1) for texts in PAIRS)
     for source_end in (True, False):
         own = model(source_end=source_end)
-        batch = EncodedPairs(pairs, own).pad([0, 1])
+        batch = EncodedPairs(survey("x", pairs, own.source, own.target), own).pad([0, 1])
         lengths = batch["source_mask"].sum(1).tolist()
         assert lengths == [6 + source_end, 1 + source_end]
         assert (EOS in batch["source"].flatten().tolist()) == source_end

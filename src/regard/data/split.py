@@ -83,9 +83,7 @@ def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(shares, kind="stable")[:most])
 
 
-def hold_out(
-    pairs: Pairs, fraction: float, *, normalise: Callable[[list[str]], list[str]] = list
-) -> tuple[Pairs, Pairs]:
+def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
     """Training pairs and held-out pairs: a source is held out if its `share` is below the fraction.
 
     The choice depends only on the source, not on other pairs, their order or a seed. The share is salted, so that data
@@ -93,12 +91,13 @@ def hold_out(
 
     Args:
         fraction: the approximate share of the distinct sources that is held out.
-        normalise: sources are equal if this maps them to the same text (`of_all` of the source's normalisation).
+        normalise: sources are equal if this maps them to the same text (the source field's `normalisation`).
 
     Raises:
         DataError: if one of the parts would be empty.
     """
     advice = "Give a file of held-out pairs (data.dev), or another fraction."
-    sources = chain.from_iterable(normalise(sources) for _, sources, _ in pairs.parts())
+    of_all = getattr(normalise, "of_all", lambda texts: map(normalise, texts))
+    sources = chain.from_iterable(of_all(sources) for _, sources, _ in pairs.parts())
     train, dev = held_out_indices(sources, fraction, what="pair|pairs", advice=advice)
     return Selection(pairs, train), Selection(pairs, dev)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -24,7 +25,7 @@ STATE, SPLITS = "state.json", "dataset_dict.json"
 
 def is_arrow(path: Path) -> bool:
     """Whether a path names a Parquet file, or a folder with a data set."""
-    return path.suffix.lower() == PARQUET or path.is_dir()
+    return path.suffix.lower() == PARQUET or os.path.isdir(path)
 
 
 class ArrowPairs(Pairs):

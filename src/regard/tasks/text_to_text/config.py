@@ -51,9 +51,9 @@ class PairDataConfig(DataSection):
     """Where the pairs are and how they are read."""
 
     train: PairFiles = Field(
-        description="a TSV, CSV, JSONL or Parquet file (all may be compressed), a folder with a data set of Hugging "
-        "Face, or text files `source:` and `target:`; a pattern such as `part-*.tsv`; or a list of these, in which "
-        "`{file: …, weight: 2}` has every pair twice in an epoch. Relative to the configuration's folder"
+        description="a TSV, CSV or JSONL file, or text files `source:` and `target:`; also Parquet, data sets of "
+        "Hugging Face, patterns such as `part-*.tsv`, and a list of these, with weights ([large data](large-data.md)); "
+        "relative to the configuration's folder"
     )
     temperature: Annotated[float, Field(ge=1)] = Field(
         default=1.0,

@@ -40,7 +40,6 @@ class PairReading:
     """What one pass over the training pairs and one over the held-out pairs have found.
 
     Args:
-        report: the findings of the check, if the pairs were read with the fields of the material.
         trained: the record of the training items.
         shared: the held-out items that are trained on.
     """
@@ -165,14 +164,13 @@ def _read(data: PairDataConfig) -> PairTrainingData:
         fraction = data.dev_fraction
         if fraction is None:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
-        normalise = normalisation_of(data.source, data.num_columns).of_all
-        train, dev = hold_out(pairs, fraction, normalise=normalise)
+        train, dev = hold_out(pairs, fraction, normalise=normalisation_of(data.source, data.num_columns))
         data = data.model_copy(update={"dev_fraction": fraction})
     if data.alignments is not None:
         train = linked(train, data.alignments)
     is_shared = data.joint_vocabulary or (data.autoencode and data.sides_are_alike)
 
-    every = -(-len(train) // MOST_LEARNED)
+    every = max(-(-len(train) // MOST_LEARNED), 1)
 
     def sources() -> Iterator[str]:
         """The texts from which the pieces of the source are learned: those of both sides if they are joint."""
