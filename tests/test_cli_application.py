@@ -120,7 +120,7 @@ def test_the_module_runs_as_the_command_does():
     ("arguments", "message"),
     [
         (["trian"], "Did you mean 'train'?"),
-        (["data", "chek"], "Did you mean 'check'?"),
+        (["data", "chek"], "Did you mean 'check', 'cache'?"),
         (["predict", "--modle", "x", "a"], "--model"),
         (["info"], "Missing argument"),
     ],
