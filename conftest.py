@@ -89,7 +89,7 @@ LONG = (
 """Files that take more than five seconds, the longest first. `pytest --durations=0` says what a test takes."""
 
 MANY = 8
-"""Of tests with so many sets of parameters `make test` runs every second set,"""
+"""Of tests with so many sets of parameters `make test` runs every third set,"""
 WHOLE = re.compile("law|oracle|golden|mutation|equations|break_is|is_refused|failures")
 """except of these."""
 
@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is slow. First what is short, as most mistakes show there; then the longest, so that no core idles."""
     whole, thinned = slow_tests()
     counts = Counter(item.nodeid.partition("[")[0] for item in items)
-    thinned = {test: 2 for test, count in counts.items() if count >= MANY and not WHOLE.search(test)} | thinned
+    thinned = {test: 3 for test, count in counts.items() if count >= MANY and not WHOLE.search(test)} | thinned
     sets: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
