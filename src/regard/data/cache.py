@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -94,7 +94,8 @@ class CacheEntry:
             RegardError: if it cannot be written, for example to a full disk.
         """
         with writing() as place:
-            partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=place))
+            partial = place / f"{PARTIAL}{secrets.token_hex(8)}"
+            partial.mkdir()
             try:
                 contents = fill(partial)
                 sizes = {file.name: file.stat().st_size for file in partial.iterdir()}
