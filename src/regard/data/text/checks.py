@@ -291,7 +291,8 @@ def _unknown(split: Survey, side: SideSurvey) -> Iterator[Finding]:
 def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
     """Units that do not split the texts, so that every text is a single symbol and nothing can be learned."""
     count = len(side.lengths)
-    if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < DISTINCT_SHARE * count:
+    longest = getattr(split.sizes, side.name).max(initial=0)
+    if count < FEW_TEXTS or longest > 1 or len(side.counts) < DISTINCT_SHARE * count:
         return
     if max(map(len, side.counts)) < 2:
         return
