@@ -33,15 +33,15 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Converts an OSError inside the block to a RegardError that names the path."""
+def writing(
+    path: Path,
+    advice: str = "Free disk space or grant write access; earlier files are complete, and the same command continues.",
+) -> Iterator[None]:
+    """Converts an OSError inside the block to a RegardError that names the path, with advice in a second line."""
     try:
         yield
     except OSError as error:
-        raise RegardError(
-            f"{path}: cannot be written: {error.strerror or error}.\n"
-            "  Free disk space or grant write access; earlier files are complete, and the same command continues."
-        ) from error
+        raise RegardError(f"{path}: cannot be written: {error.strerror or error}.\n  {advice}") from error
 
 
 def checksum(path: Path) -> str:

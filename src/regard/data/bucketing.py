@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.data.growing_array import BLOCK, release, scratch
+from regard.data.sizes import Sizes
 from regard.errors import RegardError
 
 MOST_SHUFFLED = 1 << 27
 """The most bytes of shuffled items in memory."""
-MOST_CODES = 1 << 22
-"""The most pairs of possible lengths that are counted in a table."""
 RATIO = 1.05
 """The ratio of a bucket's longest to its shortest items, by their larger side."""
 
@@ -134,7 +133,8 @@ def _ordered(
         random.shuffle(shuffled)  # as `random.permutation`, in half the memory
     phase = random.random() if random else 0.0
     # items with the same lengths are one kind; the kinds are sorted, and the items are put in their order
-    kinds = _Kinds(source, target, items)
+    kinds = Sizes.of(source, target, items)
+    number_of = kinds.numbering()
     sides = kinds.source + extra, kinds.target + extra
     larger = np.maximum(np.maximum(*sides), 1)
     buckets = np.floor(np.log(larger) / np.log(RATIO) + phase).astype(np.int64)
@@ -142,14 +142,14 @@ def _ordered(
     parity = np.unique(buckets, return_inverse=True)[1] % 2
     keys = np.stack([buckets, np.where(parity == 0, difference, -difference)])
     ranks = np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
-    counts = np.bincount(ranks, kinds.counts).astype(np.int64)
+    counts = np.bincount(ranks, kinds.count).astype(np.int64)
     free = np.cumsum(counts) - counts  # the next free place of each rank
     ranks = ranks.astype(np.min_scalar_type(len(counts)))
     order = scratch(count, shuffled.dtype)
     lengths = scratch(count, np.min_scalar_type(int(larger.max(initial=0))))
     for part in parts:
         chosen = shuffled[part] if items is None else items[shuffled[part]]
-        kinds_here = kinds.of(source[chosen], target[chosen])
+        kinds_here = number_of(source[chosen], target[chosen])
         ranks_here = ranks[kinds_here]
         sorting = np.argsort(ranks_here, kind="stable")
         number = np.bincount(ranks_here, minlength=len(counts))
@@ -159,48 +159,6 @@ def _ordered(
         lengths[place] = larger[kinds_here[sorting]]
         release(order, lengths)
     return order, lengths
-
-
-class _Kinds:
-    """The distinct pairs of lengths of the items of an epoch, sorted.
-
-    Attributes:
-        source, target, counts: (kinds,) the lengths, and the number of items that have them.
-    """
-
-    def __init__(self, source: NDArray[Any], target: NDArray[Any], items: NDArray[Any] | None) -> None:
-        size = int(target.max(initial=0)) + 1
-        num_codes = (int(source.max(initial=0)) + 1) * size
-        count = len(source) if items is None else len(items)
-        self._size, self._table, seen = size, None, np.zeros(0, np.int64)
-        is_dense = num_codes <= min(count, MOST_CODES)
-        counts = np.zeros(num_codes if is_dense else 0, np.int64)
-        for start in range(0, count, BLOCK):
-            part = slice(start, start + BLOCK)
-            chosen: Any = part if items is None else items[part]
-            codes = self._codes(source[chosen], target[chosen])
-            if is_dense:
-                counts += np.bincount(codes, minlength=num_codes)
-            else:
-                here, times = np.unique(codes, return_counts=True)
-                seen, inverse = np.unique(np.concatenate([seen, here]), return_inverse=True)
-                counts = np.bincount(inverse, np.concatenate([counts, times])).astype(np.int64)
-        if is_dense:
-            seen = np.flatnonzero(counts)
-            self._table = np.zeros(num_codes, np.int32)
-            self._table[seen] = np.arange(len(seen))
-            counts = counts[seen]
-        self._seen, self.counts = seen, counts
-        self.source, self.target = seen // size, seen % size
-
-    def of(self, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.integer[Any]]:
-        """The kinds of some items."""
-        codes = self._codes(source, target)
-        return np.searchsorted(self._seen, codes) if self._table is None else self._table[codes]
-
-    def _codes(self, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
-        codes: NDArray[np.int64] = source.astype(np.int64) * self._size + target
-        return codes
 
 
 def _cut(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import RegardError
+from regard import files
 
 VERSION = 1
 """The number of the format of entries; others are not read."""
@@ -46,14 +46,10 @@ def folder() -> Path:
 def writing() -> Iterator[Path]:
     """The folder of the cache, which is made; an OSError inside the block becomes a RegardError that names it."""
     place = folder()
-    try:
+    advice = "Free disk space, or name a folder on another disk in the environment variable REGARD_CACHE."
+    with files.writing(place, advice):
         place.mkdir(parents=True, exist_ok=True)
         yield place
-    except OSError as error:
-        raise RegardError(
-            f"{place}: cannot be written: {error.strerror or error}.\n"
-            "  Free disk space, or name a folder on another disk in the environment variable REGARD_CACHE."
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -101,6 +97,8 @@ class CacheEntry:
                 sizes = {file.name: file.stat().st_size for file in partial.iterdir()}
                 text = json.dumps({"contents": contents, "sizes": sizes})
                 (partial / CONTENTS).write_text(text, encoding="utf-8")
+                for file in (*partial.iterdir(), partial):  # sizes do not tell what a power cut has lost
+                    files.sync(file)
                 target = place / f"{key}-{VERSION}"
                 if cls.find(key) is None:
                     shutil.rmtree(target, ignore_errors=True)

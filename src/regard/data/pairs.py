@@ -64,10 +64,10 @@ class Pairs(Sequence[Pair]):
         pairs = [self.read(index) for index in range(start, stop)]
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
-    def parts(self) -> Iterator[tuple[int, list[str], list[str]]]:
-        """All pairs, `PART` at a time: the index of the first, their sources and their targets."""
+    def parts(self) -> Iterator[tuple[list[str], list[str]]]:
+        """The sources and the targets of all pairs, `PART` at a time."""
         for start in range(0, len(self), PART):
-            yield start, *self.part(start, min(start + PART, len(self)))
+            yield self.part(start, min(start + PART, len(self)))
 
     @property
     def num_blank(self) -> int:

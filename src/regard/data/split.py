@@ -25,8 +25,7 @@ def share(text: str, *, salt: str = "") -> float:
     >>> round(share("HELLO"), 4)
     0.2156
     """
-    digest = hashlib.sha256((salt + text).encode("utf-8", "surrogatepass")).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) / (1 << 53)
+    return float(_shares([text], salt)[0])
 
 
 def suggested_fraction(num_pairs: int) -> float:
@@ -40,9 +39,7 @@ def suggested_fraction(num_pairs: int) -> float:
 
 def are_held_out(texts: Iterable[str], fraction: float) -> NDArray[np.bool_]:
     """(texts,) whether the salted `share` of each text is below the fraction."""
-    firsts = [hashlib.sha256((SALT + text).encode("utf-8", "surrogatepass")).digest()[:8] for text in texts]
-    shares: NDArray[np.float64] = (np.frombuffer(b"".join(firsts), ">u8") >> 11) / (1 << 53)
-    return shares < fraction
+    return _shares(texts, SALT) < fraction
 
 
 def held_out_indices(
@@ -79,8 +76,7 @@ def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
     >>> chosen_evenly(["a", "b", "c", "d"], 2).tolist()
     [1, 2]
     """
-    shares = np.fromiter((share(text, salt=CHOICE_SALT) for text in texts), dtype=np.float64)
-    return np.sort(np.argsort(shares, kind="stable")[:most])
+    return np.sort(np.argsort(_shares(texts, CHOICE_SALT), kind="stable")[:most])
 
 
 def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
@@ -98,6 +94,13 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
     """
     advice = "Give a file of held-out pairs (data.dev), or another fraction."
     of_all = getattr(normalise, "of_all", lambda texts: map(normalise, texts))
-    sources = chain.from_iterable(of_all(sources) for _, sources, _ in pairs.parts())
+    sources = chain.from_iterable(of_all(sources) for sources, _ in pairs.parts())
     train, dev = held_out_indices(sources, fraction, what="pair|pairs", advice=advice)
     return Selection(pairs, train), Selection(pairs, dev)
+
+
+def _shares(texts: Iterable[str], salt: str) -> NDArray[np.float64]:
+    """(texts,) the `share` of each."""
+    firsts = [hashlib.sha256((salt + text).encode("utf-8", "surrogatepass")).digest()[:8] for text in texts]
+    shares: NDArray[np.float64] = (np.frombuffer(b"".join(firsts), ">u8") >> 11) / (1 << 53)
+    return shares

@@ -42,10 +42,9 @@ class AbstractRows(ABC):
     def number(self, index: int) -> int:
         """The line number of a row, from 1."""
 
+    @abstractmethod
     def columns(self, start: int, stop: int, width: int) -> list[list[str]] | None:
         """The columns of the rows from one index to another; None if a row has another number than `width`."""
-        rows = [self[index] for index in range(start, stop)]
-        return _transposed(rows, width)
 
 
 class SeparatedRows(AbstractRows):
@@ -65,8 +64,7 @@ class SeparatedRows(AbstractRows):
     def columns(self, start: int, stop: int, width: int) -> list[list[str]] | None:
         lines = self.lines.part(start, stop)
         if self.separator != TAB:
-            rows = [split_row(line, self.separator) for line in lines]
-            return _transposed(rows, width)
+            return _transposed([split_row(line, self.separator) for line in lines], width)
         if any(line.count(TAB) != width - 1 for line in lines):
             return None
         values = TAB.join(lines).split(TAB)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config, load
-from regard.config.texts import ParallelFiles
+from regard.config.texts import ParallelFiles, WeightedPairs
 from regard.data import collecting
 from regard.errors import ConfigError, RegardError
 from regard.files import checksum
@@ -103,7 +103,7 @@ def kind_of(data: Any) -> str:
     """The suffix of a file or of the first of several; `parallel` of parallel files."""
     if isinstance(data, list | tuple):
         data = data[0]
-    if hasattr(data, "weight"):
+    if isinstance(data, WeightedPairs):
         data = data.file
     if isinstance(data, ParallelFiles | Mapping):
         return "parallel"

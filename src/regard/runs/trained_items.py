@@ -92,7 +92,7 @@ class TrainedItems:
     @classmethod
     def of(cls, items: Iterable[DataItem]) -> TrainedItems:
         """The record of some items."""
-        hashes = (_hash(*texts) for item in items for texts in _keys(item))
+        hashes = (value for item in items for value in _hashes(item.read, item.right))
         return cls(np.unique(np.fromiter(hashes, dtype=np.uint64)))
 
     def __or__(self, other: TrainedItems | None) -> TrainedItems:
@@ -107,7 +107,7 @@ class TrainedItems:
             if not is_recorded(item.read, self.every):
                 continue
             count += 1
-            read, *both = (self._has(_hash(*texts)) for texts in _keys(item))
+            read, *both = map(self._has, _hashes(item.read, item.right))
             if any(both):
                 whole.append(item.place)
             elif read:
@@ -159,16 +159,9 @@ class TrainedItemsRecorder:
 
     def add(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Adds pairs."""
-        digests, every = [], self.every
-        for read, right in zip(inputs, outputs, strict=True):
-            if every == 1 or is_recorded(read, every):
-                digest = hashlib.blake2b(_framed(read), digest_size=BYTES)
-                digests.append(digest.digest())
-                digest.update(_framed(right))
-                digests.append(digest.digest())
-        rows = np.zeros((len(digests), 8), np.uint8)
-        rows[:, -BYTES:] = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, BYTES)
-        self._hashes.add(rows.view(">u8").ravel().astype(np.uint64))
+        pairs = zip(inputs, outputs, strict=True)
+        hashes = [value for read, right in pairs if is_recorded(read, self.every) for value in _hashes(read, (right,))]
+        self._hashes.add(np.array(hashes, np.uint64))
 
     def result(self) -> TrainedItems:
         """The record."""
@@ -196,13 +189,12 @@ def shared_items(train: Iterable[DataItem], dev: Iterable[DataItem], *, refused:
     Args:
         refused: reports an error, not a warning, if half of the held-out items or more are training items.
     """
-    held_out = [(item.place, [_hash(*texts) for texts in _keys(item)]) for item in dev]
+    held_out = [(item.place, _hashes(item.read, item.right)) for item in dev]
     wanted = {key for _, keys in held_out for key in keys}
     places: dict[int, str] = {}
     for item in train if wanted else ():
-        for texts in _keys(item):
-            if (key := _hash(*texts)) in wanted:
-                places.setdefault(key, item.place)
+        for key in wanted.intersection(_hashes(item.read, item.right)):
+            places.setdefault(key, item.place)
     same, others = [], []
     for place, (read, *both) in held_out:
         if known := [places[key] for key in both if key in places]:
@@ -255,17 +247,14 @@ class SharedItems:
         return Finding("error" if is_error else "warning", text, self.num_same, self.same)
 
 
-def _keys(item: DataItem) -> Iterator[tuple[str, ...]]:
-    yield (item.read,)
-    for text in item.right:
-        yield (item.read, text)
-
-
-def _hash(*texts: str) -> int:
-    digest = hashlib.blake2b(digest_size=BYTES)
-    for text in texts:
-        digest.update(_framed(text))
-    return int.from_bytes(digest.digest(), "big")
+def _hashes(read: str, right: Iterable[str]) -> list[int]:
+    """The hash of an input, and those of the input with each of its right outputs."""
+    digest = hashlib.blake2b(_framed(read), digest_size=BYTES)
+    digests = [digest]
+    for text in right:
+        digests.append(digest.copy())
+        digests[-1].update(_framed(text))
+    return [int.from_bytes(each.digest(), "big") for each in digests]
 
 
 def _framed(text: str) -> bytes:

@@ -132,10 +132,8 @@ def _of_parquet(path: Path) -> list[tuple[int, Callable[[], Any]]]:
     except (OSError, arrow.ArrowInvalid) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from None
 
-    def group(number: int) -> Callable[[], Any]:
-        return lambda: file.read_row_group(number)
-
-    return [(file.metadata.row_group(i).num_rows, group(i)) for i in range(file.metadata.num_row_groups)]
+    groups = range(file.metadata.num_row_groups)
+    return [(file.metadata.row_group(i).num_rows, partial(file.read_row_group, i)) for i in groups]
 
 
 def _of_dataset(path: Path) -> list[tuple[int, Callable[[], Any]]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from regard.data.finding import Finding
 from regard.data.growing_array import GrowingArray, blocks
 from regard.data.pairs import Pairs
+from regard.data.sizes import Sizes
 from regard.data.text.field import Field
 from regard.data.text.symbol_table import SymbolTable
 
@@ -103,52 +104,6 @@ class Survey:
             yield start, sources, sources * MIX + targets
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """The distinct pairs of lengths, and how many pairs have them.
-
-    Args:
-        source, target: (kinds,) int64.
-        count: (kinds,) int64.
-    """
-
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    count: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> Sizes:
-        """Those of many pairs.
-
-        >>> Sizes.of(np.array([3, 1, 3]), np.array([2, 2, 2])).count
-        array([1, 2])
-        """
-        kinds, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        for _, (sources, targets) in blocks(source, target):
-            here, times = np.unique(sources.astype(np.int64) << 32 | targets.astype(np.int64), return_counts=True)
-            kinds, inverse = np.unique(np.concatenate([kinds, here]), return_inverse=True)
-            counts = np.bincount(inverse, np.concatenate([counts, times])).astype(np.int64)
-        return cls(kinds >> 32, kinds & 0xFFFFFFFF, counts)
-
-    def within(self, most: int | None) -> Sizes:
-        """Without those of pairs that training leaves out: of more than `most` symbols, or with an empty side."""
-        used = np.minimum(self.source, self.target) > 0
-        if most is not None:
-            used &= np.maximum(self.source, self.target) <= most
-        return Sizes(self.source[used], self.target[used], self.count[used])
-
-    def __len__(self) -> int:
-        """The number of pairs."""
-        return int(self.count.sum())
-
-    def median(self, values: NDArray[Any]) -> float:
-        """The median over all pairs of a value of each kind."""
-        order = np.argsort(values, kind="stable")
-        ends = np.cumsum(self.count[order])
-        middle = np.searchsorted(ends, [(len(self) - 1) // 2, len(self) // 2], "right")
-        return float(values[order[middle]].mean())
-
-
 def survey(name: str, pairs: Pairs, source: Field, target: Field, *, observe: Observer | None = None) -> Survey:
     """Reads all pairs of a split once.
 
@@ -157,7 +112,7 @@ def survey(name: str, pairs: Pairs, source: Field, target: Field, *, observe: Ob
         observe: is given the normalised texts.
     """
     sides = (_Collector("source", source), _Collector("target", target))
-    for _, sources, targets in pairs.parts():
+    for sources, targets in pairs.parts():
         texts = sides[0].add(sources), sides[1].add(targets)
         if observe is not None:
             observe(*texts)

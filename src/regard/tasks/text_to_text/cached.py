@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from regard.data.cache import CacheEntry
 from regard.data.defects import is_collecting
 from regard.data.growing_array import save_array
 from regard.data.pairs import LazyPairs, ListedPairs
+from regard.data.sizes import Sizes
 from regard.data.text import Field
 from regard.data.text.checks import by_hash
-from regard.data.text.survey import Affix, SideSurvey, Sizes, Survey, survey
+from regard.data.text.survey import Affix, SideSurvey, Survey, survey
 from regard.errors import DataError
 from regard.runs.fingerprints import fingerprints
 from regard.runs.trained_items import ITEMS, SharedItems, TrainedItems
@@ -43,9 +44,9 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
         DataError: for files that cannot be read, that have no pairs, or that change while they are read.
         RegardError: if the cache cannot be written, for example to a full disk.
     """
-    if is_collecting() or _size(data) < LEAST_BYTES:
-        return read_pairs(data)
     before = _state(data)
+    if is_collecting() or sum(size for size, _ in before) < LEAST_BYTES:
+        return read_pairs(data)
     key = _key(data)
     read: list[PairTrainingData] = []
 
@@ -64,18 +65,12 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
     return _restored(data, entry)
 
 
-def _paths(data: PairDataConfig) -> list[Path]:
-    """The training files, and those in folders."""
-    named = [file.path for file in data_files(data) if file.key == "data.train"]
-    return [file for path in named for file in ([path] if not path.is_dir() else sorted(path.rglob("*")))]
-
-
-def _size(data: PairDataConfig) -> int:
-    return sum(path.stat().st_size for path in _paths(data) if path.is_file())
-
-
 def _state(data: PairDataConfig) -> list[tuple[int, int]]:
-    return [(path.stat().st_size, path.stat().st_mtime_ns) for path in _paths(data) if path.is_file()]
+    """The size of each training file, those in folders included, and the time of its last change."""
+    named = [file.path for file in data_files(data) if file.key == "data.train"]
+    paths = [file for path in named for file in ([path] if not path.is_dir() else sorted(path.rglob("*")))]
+    states = [path.stat() for path in paths if path.is_file()]
+    return [(state.st_size, state.st_mtime_ns) for state in states]
 
 
 def _key(data: PairDataConfig) -> str:
@@ -90,7 +85,10 @@ def _key(data: PairDataConfig) -> str:
 
 def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
     """Writes the material into a folder; returns what is stored besides."""
-    reading, train = material.reading, material.reading.train
+    equal = tuple(by_hash(material.reading.train, autoencode=material.config.autoencode))
+    train = replace(material.reading.train, by_hash=equal)  # which the check does not look for again
+    reading = replace(material.reading, train=train)
+    material = replace(material, first_reading=reading)
     sides = {}
     for name, field, side in zip(SIDES, (material.source, material.target), (train.source, train.target), strict=True):
         for array in ARRAYS:
@@ -116,7 +114,7 @@ def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
         "sides": sides,
         "shared": asdict(reading.shared),
         "findings": [asdict(finding) for finding in material.check().findings],
-        "by_hash": [asdict(finding) for finding in by_hash(train, autoencode=material.config.autoencode)],
+        "by_hash": [asdict(finding) for finding in equal],
         "mixture": None if material.mixture is None else [material.mixture.ends, material.mixture.times],
     }
 

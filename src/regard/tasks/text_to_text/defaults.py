@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
-from regard.data.text.survey import Sizes
+from regard.data.sizes import Sizes
 from regard.errors import counted
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.plan import Plan, choose_steps, falling_dropout

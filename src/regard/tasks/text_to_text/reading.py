@@ -174,13 +174,13 @@ def _read(data: PairDataConfig) -> PairTrainingData:
 
     def sources() -> Iterator[str]:
         """The texts from which the pieces of the source are learned: those of both sides if they are joint."""
-        for _, sources, targets in train.parts():
+        for sources, targets in train.parts():
             yield from sources[::every]
             if data.joint_vocabulary and not data.autoencode:
                 yield from targets[::every]
 
     def targets() -> Iterator[str]:
-        return chain.from_iterable(targets[::every] for _, _, targets in train.parts())
+        return chain.from_iterable(targets[::every] for _, targets in train.parts())
 
     options: dict[str, Any] = {"max_length": data.max_length}
     pieces = {}
