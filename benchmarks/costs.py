@@ -16,8 +16,8 @@ MEASURED = {200_000: (9.1, 9.1), 2_000_000: (25.8, 7.5), 20_000_000: (211.6, 14.
 """Pairs: seconds to the first step at the first start and at the second."""
 START = 7.3
 """Seconds to the first step without data: imports, the model, compiled kernels."""
-RATE, PARAMETERS = 14_000.0, 2_600_000
-"""Symbols a second of one process, and parameters, of the preset `g2p`."""
+RATE, PARAMETERS = 3_800.0, 2_600_000
+"""Output symbols a second of one process with one thread, and parameters, of the preset `g2p`."""
 
 
 def step_seconds(
@@ -26,8 +26,8 @@ def step_seconds(
     """The seconds of computation and of exchange of a step.
 
     Args:
-        symbols: of the whole batch, which the processes divide.
-        rate: symbols a second of one process.
+        symbols: of the outputs of the whole batch, which the processes divide.
+        rate: of these symbols, a second and process.
         processes: one for each network connection.
         gigabits: a second, of each connection.
     """
@@ -65,11 +65,13 @@ def main() -> None:
     """Prints the costs of a training, or draws the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--symbols", type=float, default=1e9, help="of the training data, on their larger side")
+    parser.add_argument("--symbols", type=float, default=1e9, help="of the outputs of the training data")
     parser.add_argument("--epochs", type=float, default=1.0)
-    parser.add_argument("--rate", type=float, default=RATE, help="symbols a second of one process")
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help="output symbols a second of one process, as regard train shows it"
+    )
     parser.add_argument("--parameters", type=float, default=PARAMETERS)
-    parser.add_argument("--batch", type=float, default=200_000, help="symbols of the whole batch")
+    parser.add_argument("--batch", type=float, default=200_000, help="output symbols of the whole batch")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--network", type=float, default=10.0, help="Gbit/s of each process")
     given = parser.parse_args()
