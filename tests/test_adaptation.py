@@ -217,6 +217,18 @@ def test_parallel_files_are_adapted_to_parallel_files_and_to_tables(
     assert "former.tsv: the model has no record of it" in capsys.readouterr().err
 
 
+def test_python_trains_on_and_adapts_to_files_with_weights(tmp_path: Path) -> None:
+    files = [words(tmp_path / f"{name}.tsv", *[(f"{i} {name}", f"{i}") for i in range(30)]) for name in "abc"]
+    path = configured("text_to_text", tmp_path / "data")
+    train(read_config(path, SHORT), tmp_path / "run", train=[{"file": files[0]}, files[1]], quiet=True)
+    new = [{"file": str(files[2]), "weight": 2.0}, {"file": parallel(tmp_path, "more", 2)}]
+    options = settings("text_to_text")
+    config = adapt(tmp_path / "run", new, tmp_path / "next", overrides=options, quiet=True).model.config
+    assert [part.weight for part in config.data.train] == [2.0, 1.0]
+    assert config.data.train[0].file == files[2]
+    assert config.data.train[1].file.target == tmp_path / "more.out"
+
+
 @pytest.mark.parametrize("words", [[], ["a", "--source", "a", "--target", "b"], ["--source", "a"]])
 def test_new_data_are_a_file_or_two_parallel_ones(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["adapt", "run", *words]) == 2

@@ -140,7 +140,9 @@ def _has_parallel_files(config: Config) -> bool:
 
 
 def _absolute(data: Any) -> Any:
-    """Data that `is_named`, with absolute paths as texts."""
+    """Data that `is_named`, with absolute paths as texts; the weights of files are kept."""
+    if isinstance(data, int | float):
+        return data
     if isinstance(data, Mapping):
         return {side: _absolute(path) for side, path in data.items()}
     if isinstance(data, list | tuple):

@@ -15,6 +15,7 @@ from regard.errors import DataError
 from regard.files import replace_text
 from regard.runs.adapted_data import AdaptedData
 from regard.runs.contract import AbstractTask
+from regard.runs.former_data import first_file
 from regard.training.manifest import Manifest
 
 FIGURES = "adaptation.json"
@@ -114,9 +115,8 @@ def _figures(task: AbstractTask[Any], model: Any, material: Any, select: str) ->
 def _name(config: Any) -> str:
     """A short name of the held-out data of a configuration."""
     data = config.data
-    where = data.train if data.dev is None else data.dev
-    where = where[0] if isinstance(where, list | tuple) else getattr(where, "source", where)
-    return cut_start(Path(where).name, LONGEST_NAME)
+    file = first_file(data.train if data.dev is None else data.dev)
+    return cut_start(Path(getattr(file, "source", file)).name, LONGEST_NAME)
 
 
 def _number(value: float | None) -> str:

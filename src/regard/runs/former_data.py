@@ -99,15 +99,18 @@ class FormerData:
             return task_of(self.config).read(self.config)
 
 
+def first_file(data: Any) -> Any:
+    """The file, or the two parallel ones, that `data.train` or `data.dev` names, or the first of several."""
+    first = data[0] if isinstance(data, list | tuple) else data
+    if isinstance(first, Mapping):
+        return first.get("file", first)
+    return first.file if isinstance(first, WeightedPairs) else first
+
+
 def kind_of(data: Any) -> str:
     """The suffix of a file or of the first of several; `parallel` of parallel files."""
-    if isinstance(data, list | tuple):
-        data = data[0]
-    if isinstance(data, WeightedPairs):
-        data = data.file
-    if isinstance(data, ParallelFiles | Mapping):
-        return "parallel"
-    return Path(data).suffix
+    file = first_file(data)
+    return "parallel" if isinstance(file, ParallelFiles | Mapping) else Path(file).suffix
 
 
 def _checked(

@@ -35,12 +35,17 @@ FOLDER = "data"
 
 
 def is_named(data: Any) -> bool:
-    """Whether data are files, as a configuration names them: a path, a list of paths, or parallel files."""
+    """Whether data are files, as a configuration names them: a path, parallel files, or a list of files and weights."""
     if isinstance(data, Mapping):
         return bool(data) and all(isinstance(value, str | os.PathLike) for value in data.values())
     if isinstance(data, list | tuple):
-        return bool(data) and all(isinstance(value, os.PathLike) for value in data)
+        return bool(data) and all(isinstance(value, os.PathLike) or _has_weight(value) for value in data)
     return isinstance(data, str | os.PathLike)
+
+
+def _has_weight(part: Any) -> bool:
+    """Whether a part of data is a file, or two parallel ones, with a weight, as `{"file": path, "weight": 2.0}`."""
+    return isinstance(part, Mapping) and {"file"} <= set(part) <= {"file", "weight"} and is_named(part["file"])
 
 
 @dataclass(eq=False)

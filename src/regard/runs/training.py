@@ -70,9 +70,10 @@ def train(
         folder: the run folder; `runs/` and the configuration's name if None. A run of the same configuration and data
             is continued, or reported as finished; so is one that only ends later (with `training.epochs`, `max_steps`
             or `early_stopping` raised).
-        train, dev: the training and the held-out data, in place of `data.train` and `data.dev`: paths, or objects of
-            Python such as tables of pandas and lists of pairs (`docs/python.md` has those of each task), which are
-            written into `data/` of the folder.
+        train, dev: the training and the held-out data, in place of `data.train` and `data.dev`: paths, for several text
+            files a list of paths or of `{"file": path, "weight": number}`, or objects of Python such as tables of
+            pandas and lists of pairs (`docs/python.md` has those of each task), which are written into `data/` of the
+            folder.
         settings: further keys, by dotted key or in nested sections, as `{"training.epochs": 10}`.
         callback: called with a `StepInfo` after every step and every validation. If it returns True, the training stops
             as by Ctrl-C: it is saved, and the same call continues it.
