@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,10 @@ def answer(connection: Any) -> None:
 
     torch.set_num_threads(1)
     model = regard.load(MODEL, device="cpu")
-    while True:
-        connection.send([[each.text for each in model.predict(group, alignment=False)] for group in connection.recv()])
+    with suppress(EOFError):  # the end of the measurement
+        while True:
+            part = connection.recv()
+            connection.send([[each.text for each in model.predict(group, alignment=False)] for group in part])
 
 
 def steady(lines: Sequence[str], count: int, rounds: int) -> None:
