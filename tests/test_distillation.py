@@ -246,3 +246,17 @@ def test_teachers_of_other_tasks_and_of_the_held_out_data_are_refused(folder: Pa
     config = read_config(folder / "text_to_text.yaml", [*values, f"training.teachers={folder / 'teacher1'}"])
     with pytest.raises(DataError, match=r"teacher1 was trained on data\.dev"):
         tasks.train(config, tmp_path / "student", quiet=True)
+    parts = [{"file": folder / "train.tsv", "weight": 2.0}, {"file": folder / "test.tsv"}]
+    with pytest.raises(ConfigError, match="weights and temperatures"):
+        distill(teachers(folder), parts, tmp_path / "student", quiet=True)
+
+
+def test_held_out_items_that_a_teacher_knows_are_a_warning(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (folder / "train.tsv").read_text().splitlines()
+    (tmp_path / "some.tsv").write_text("\n".join(lines[:5]) + "\n")
+    (tmp_path / "others.tsv").write_text("\n".join(line for line in lines if line not in lines[:5]) + "\n")
+    options: dict[str, Any] = {"dev": tmp_path / "some.tsv", "overrides": SHORT, "relabel": False}
+    distill([folder / "teacher1"], tmp_path / "others.tsv", tmp_path / "student", **options)
+    assert "teacher1 knows held-out items: 5 of 5 items were trained on" in capsys.readouterr().err

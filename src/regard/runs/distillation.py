@@ -23,6 +23,7 @@ from regard.runs.run import TrainingRun
 from regard.runs.store import CONFIGURATION, WEIGHTS, find, load_of_task
 from regard.runs.training import AnyConfiguration, configured, train
 from regard.training import processes
+from regard.training.device import choose
 from regard.training.progress import quiet as silenced
 from regard.training.progress import say
 from regard.training.report import Callback
@@ -70,8 +71,7 @@ def distill(
         ConfigError: for models of other tasks, models that cannot predict together, or a folder with another run.
         DataError: for data that cannot be trained on.
 
-    Source: Kim & Rush 2016 (arXiv 1606.07947); with further inputs: Sun et al. 2019 (interspeech, token-level ensemble
-    distillation for grapheme-to-phoneme conversion).
+    Source: Kim & Rush 2016 (arXiv 1606.07947); with further inputs: Sun et al. 2019 (arXiv 1904.03446).
     """
     folders = [_found(teacher) for teacher in teachers]
     if not folders:
@@ -80,6 +80,8 @@ def distill(
     task = task_of(config)
     if not hasattr(config.training, "taught_by"):
         raise ConfigError(f"{folders[0]} is a model of {config.task}; only models of text_to_text are distilled.")
+    if getattr(config.data, "autoencode", False):
+        raise ConfigError(f"{folders[0]} is an autoencoder, whose outputs are known; it teaches nothing.")
     with silenced(quiet):
         values = _values(student, config, folders[0])
         train_rows, dev_rows = _rows(task, values, data, dev)
@@ -145,6 +147,8 @@ def _rows(
     for key, value in changed.items():
         set_key(reading, key.split("."), value)
     material = task.read(from_values(reading).config)
+    if material.mixture is not None:
+        raise ConfigError("weights and temperatures of files are not kept in a distillation; join the files first")
     train, held_out = (
         [(*pair.source.split("\t"), pair.target) for pair in part] for part in (material.train, material.dev)
     )
@@ -165,10 +169,9 @@ def _outputs(
     folders: Sequence[Path], config: Config, inputs: Sequence[tuple[str, ...]], search: dict[str, Any]
 ) -> list[str]:
     """What the teachers predict together; from the cache if they have predicted it before."""
-    chosen = config.decoding.model_copy(
-        update={"ensemble": ()}
-    ).replace(  # type: ignore[attr-defined]
-        ensemble=tuple(folders[1:]), **search
+    decoding: Any = config.decoding
+    chosen = decoding.replace(
+        **{"ensemble": tuple(folders[1:]), "ensemble_weights": None, "ensemble_alignment": None, **search}
     )
     digest = hashlib.sha256(repr((chosen.model_dump(mode="json"), inputs)).encode())
     others = [] if chosen.reranker is None else [find(chosen.reranker)]
@@ -178,7 +181,7 @@ def _outputs(
 
     def write(place: Path) -> dict[str, Any]:
         say(f"distill: {' + '.join(folder.name for folder in folders)}: {len(inputs):,} inputs are predicted")
-        model = load_of_task(folders[0], ("training", "teachers"), task=config.task, device="cpu")
+        model = load_of_task(folders[0], ("training", "teachers"), task=config.task, device=choose("auto"))
         texts = ["\t".join(row) for row in inputs]
         predicted = model.predict(texts, search=chosen, alignment=False)
         (place / "outputs.json").write_text(json.dumps([each.text for each in predicted]), encoding="utf-8")

@@ -192,7 +192,7 @@ def _train(
     if data.adapted is not None:
         model.fingerprints |= data.adapted.fingerprints
     model.trained_items = trained_items
-    add_records_of_teachers(model)
+    add_records_of_teachers(model, lambda: task.items(data.material)[1])
     check_same(model.fingerprints)
     if not decision.begins:
         before = processes.first(partial(load_fingerprints, folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +24,9 @@ from regard.runs.contract import AbstractModel
 from regard.runs.fingerprints import training_files
 from regard.runs.plan import WARMUP, Plan, planned_steps
 from regard.runs.store import WEIGHTS, find_named, load_fingerprints, load_of_task
-from regard.runs.trained_items import ITEMS, TrainedItems
+from regard.runs.trained_items import ITEMS, DataItem, TrainedItems
 from regard.training import processes
+from regard.training.progress import say
 
 KEY_PATH = ("training", "start_from")
 SMALL_SHARE = 0.5
@@ -139,8 +140,11 @@ class WarmStart:
         return "\n".join([f"Training starts from {folder}:", *lines])
 
 
-def add_records_of_teachers(model: AbstractModel[Any]) -> None:
+def add_records_of_teachers(model: AbstractModel[Any], held_out: Callable[[], Iterable[DataItem]]) -> None:
     """Adds what the teachers of a model (`training.teachers`) were trained on to its records.
+
+    Args:
+        held_out: the held-out items; of those on which a teacher was trained there is a warning.
 
     Raises:
         DataError: for a teacher that was trained on the held-out data.
@@ -149,6 +153,8 @@ def add_records_of_teachers(model: AbstractModel[Any]) -> None:
         folder = find_named(teacher, ("training", "teachers"))
         items = TrainedItems.load(folder / ITEMS) if (folder / ITEMS).is_file() else None
         _add_records(model, folder, load_fingerprints(folder), items, f"teachers.{number}")
+        if items is not None and (seen := str(items.seen(held_out()))):
+            say(f"warning: {folder} knows held-out items: {seen}")
 
 
 def _add_records(
