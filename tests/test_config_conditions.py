@@ -117,6 +117,8 @@ def _besides(key: Key, value: Any) -> Any:
         )
     if isinstance(value, bool):
         return not value
+    if isinstance(value, tuple):  # files
+        return ["b.tsv"]
     if key.choices:
         return next(choice for choice in key.choices if choice != value)
     if isinstance(value, str):  # a recipe

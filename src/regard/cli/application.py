@@ -17,6 +17,7 @@ from regard.cli import (
     compare,
     convert,
     data,
+    distill,
     evaluate,
     explain,
     export,
@@ -61,6 +62,7 @@ COMMANDS = {
     for function, example in (
         (train.train, "train g2p.yaml --set training.epochs=10"),
         (adapt.adapt, "adapt runs/g2p names.tsv --output runs/names"),
+        (distill.distill, "distill runs/1 runs/2 runs/3 words.tsv --output runs/student"),
         (sweep.sweep, "sweep g2p.yaml --set sweep.trials=30"),
         (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
         (compare.compare, "compare runs/small runs/large --data test.tsv"),

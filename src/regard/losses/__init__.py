@@ -9,6 +9,7 @@ from regard.losses.alignments import (
     forward_sum,
     guided_attention,
 )
+from regard.losses.distillation import distillation
 from regard.losses.reinforce import MovingBaseline, reinforce
 from regard.losses.values import (
     absolute_error,
@@ -28,6 +29,7 @@ __all__ = [
     "attention_entropy",
     "coverage_loss",
     "cross_entropy",
+    "distillation",
     "doubly_stochastic",
     "forward_sum",
     "guided_attention",

@@ -33,7 +33,7 @@ LEFT_OUT = (
             *("noam_size", "warmup_steps", "plateau_factor", "plateau_patience", "min_learning_rate"),
             *("validate_every", "early_stopping", "allow_trained_dev", "scheduled_sampling_start"),
             *("scheduled_sampling_warmup", "scheduled_sampling_schedule", "device", "threads", "sharding"),
-            *("keep_checkpoints", "tensorboard", "log_every", "save_every_minutes"),
+            *("keep_checkpoints", "tensorboard", "log_every", "save_every_minutes", "teachers", "teacher_weight"),
         )
     ),
 )
@@ -124,12 +124,12 @@ def _configuration(
             raise ConfigError(f"models of {config.task} are not trained on parallel files; give one file")
         if getattr(config.data, "format", "auto") != "auto" and kind_of(before) != kind_of(value):
             changed["data.format"] = ...
-        changed[f"data.{name}"] = _absolute(value)
+        changed[f"data.{name}"] = absolute(value)
     changed |= {"training.start_from": str(base), "training.replay": replay}
     if former is not None:
         changed["training.former"] = str(Path(former).absolute())
     for key, value in changed.items():
-        _set(values, key.split("."), value)
+        set_key(values, key.split("."), value)
     return from_values(values, overrides)
 
 
@@ -139,18 +139,18 @@ def _has_parallel_files(config: Config) -> bool:
     return ParallelFiles in get_args(type(data).model_fields["train"].annotation)
 
 
-def _absolute(data: Any) -> Any:
+def absolute(data: Any) -> Any:
     """Data that `is_named`, with absolute paths as texts; the weights of files are kept."""
     if isinstance(data, int | float):
         return data
     if isinstance(data, Mapping):
-        return {side: _absolute(path) for side, path in data.items()}
+        return {side: absolute(path) for side, path in data.items()}
     if isinstance(data, list | tuple):
-        return [_absolute(path) for path in data]
+        return [absolute(path) for path in data]
     return str(Path(data).absolute())
 
 
-def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def set_key(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Sets a key of nested dicts, or removes it if the value is an ellipsis."""
     *sections, name = path
     for section in sections:

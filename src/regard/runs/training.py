@@ -30,7 +30,7 @@ from regard.runs.run import TrainingRun
 from regard.runs.store import WEIGHTS, load_fingerprints
 from regard.runs.store import load as load_model
 from regard.runs.trained_items import ITEMS, TrainedItems
-from regard.runs.warm_start import WarmStart
+from regard.runs.warm_start import WarmStart, add_records_of_teachers
 from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose
@@ -192,6 +192,7 @@ def _train(
     if data.adapted is not None:
         model.fingerprints |= data.adapted.fingerprints
     model.trained_items = trained_items
+    add_records_of_teachers(model, lambda: task.items(data.material)[1])
     check_same(model.fingerprints)
     if not decision.begins:
         before = processes.first(partial(load_fingerprints, folder))

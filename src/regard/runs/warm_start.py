@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,9 +23,10 @@ from regard.runs.automatic_settings import AutomaticSettings, adopt, automatic_k
 from regard.runs.contract import AbstractModel
 from regard.runs.fingerprints import training_files
 from regard.runs.plan import WARMUP, Plan, planned_steps
-from regard.runs.store import WEIGHTS, find_named, load_of_task
-from regard.runs.trained_items import TrainedItems
+from regard.runs.store import WEIGHTS, find_named, load_fingerprints, load_of_task
+from regard.runs.trained_items import ITEMS, DataItem, TrainedItems
 from regard.training import processes
+from regard.training.progress import say
 
 KEY_PATH = ("training", "start_from")
 SMALL_SHARE = 0.5
@@ -123,11 +124,7 @@ class WarmStart:
         records of training data then include those of the saved model.
         """
         folder, base = self.folder, self.base
-        held_out = {value for name, value in model.fingerprints.items() if name.split(".")[0] == "dev"}
-        if held_out & training_files(base.fingerprints):
-            raise DataError(
-                f"{folder} was trained on data.dev, so metrics on it would be meaningless; hold out other pairs."
-            )
+        _add_records(model, folder, base.fingerprints, base.trained_items, "start_from")
         named = _named(model, base)
         if model.config.training.replay is not None:
             _check_case(folder, *named.get("labels", ((), ())))
@@ -140,11 +137,44 @@ class WarmStart:
         lines += [f"  not copied: {text}" for text in skipped[:SHOWN]]
         if len(skipped) > SHOWN:
             lines.append(f"  not copied: {len(skipped) - SHOWN:,} more")
-        model.fingerprints |= {f"start_from.{name}": value for name, value in base.fingerprints.items()}
-        if model.trained_items is not None:
-            model.trained_items |= base.trained_items
-        model.fingerprints["start_from"] = checksum(folder / WEIGHTS)
         return "\n".join([f"Training starts from {folder}:", *lines])
+
+
+def add_records_of_teachers(model: AbstractModel[Any], held_out: Callable[[], Iterable[DataItem]]) -> None:
+    """Adds what the teachers of a model (`training.teachers`) were trained on to its records.
+
+    Args:
+        held_out: the held-out items; of those on which a teacher was trained there is a warning.
+
+    Raises:
+        DataError: for a teacher that was trained on the held-out data.
+    """
+    for number, teacher in enumerate(getattr(model.config.training, "taught_by", ())):
+        folder = find_named(teacher, ("training", "teachers"))
+        items = TrainedItems.load(folder / ITEMS) if (folder / ITEMS).is_file() else None
+        _add_records(model, folder, load_fingerprints(folder), items, f"teachers.{number}")
+        if items is not None and (seen := str(items.seen(held_out()))):
+            say(f"warning: {folder} knows held-out items: {seen}")
+
+
+def _add_records(
+    model: AbstractModel[Any], folder: Path, before: Mapping[str, str], items: TrainedItems | None, name: str
+) -> None:
+    """Adds what a saved model was trained on to the records of another one, so that no metric is computed on it.
+
+    Args:
+        before, items: the records of the saved model.
+        name: of the saved model in the fingerprints.
+    """
+    held_out = {value for each, value in model.fingerprints.items() if each.split(".")[0] == "dev"}
+    if held_out & training_files(before):
+        raise DataError(
+            f"{folder} was trained on data.dev, so metrics on it would be meaningless; hold out other pairs."
+        )
+    model.fingerprints |= {f"{name}.{each}": value for each, value in before.items()}
+    model.fingerprints[name] = checksum(folder / WEIGHTS)
+    if model.trained_items is not None:
+        model.trained_items |= items
 
 
 def _lower(

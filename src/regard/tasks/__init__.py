@@ -7,6 +7,7 @@ from regard.lazy import on_demand
 if TYPE_CHECKING:
     from regard.runs.adaptation import adapt
     from regard.runs.contract import TASKS, AbstractModel, AbstractTask, Metric
+    from regard.runs.distillation import distill
     from regard.runs.fingerprints import DataFile
     from regard.runs.run import TrainingRun
     from regard.runs.store import load
@@ -41,6 +42,7 @@ __getattr__ = on_demand(
         "listing": ["catalogue", "describe", "explain"],
         "regard.runs.adaptation": ["adapt"],
         "regard.runs.contract": ["TASKS", "AbstractModel", "AbstractTask", "Metric"],
+        "regard.runs.distillation": ["distill"],
         "regard.runs.fingerprints": ["DataFile"],
         "regard.runs.run": ["TrainingRun"],
         "regard.runs.store": ["load"],
@@ -80,6 +82,7 @@ __all__ = [
     "adapt",
     "catalogue",
     "describe",
+    "distill",
     "ensemble",
     "explain",
     "load",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,26 @@ def forced_outputs(
     return fed_outputs(decoder, memory, inputs, feedback, feed=feed, alignment=alignment)
 
 
+@dataclass(frozen=True)
+class Teaching:
+    """The probabilities of teachers at the symbols of targets, and their share of the loss.
+
+    Args:
+        symbols: (B, T, K) the most probable symbols.
+        probabilities: (B, T, K) of these, with the sum 1.
+        weight: the share, from 0 to 1.
+    """
+
+    symbols: Int[Tensor, "B T K"]
+    probabilities: Float[Tensor, "B T K"]
+    weight: float
+
+    def added(self, total: Tensor, log_probabilities: Tensor, mask: Tensor) -> Tensor:
+        """The weighted mean of a loss and of the one towards the teachers."""
+        taught = losses.distillation(log_probabilities, self.symbols, self.probabilities, mask)
+        return (1 - self.weight) * total + self.weight * taught
+
+
 def forced_cross_entropy(
     decoder: Decoder,
     memory: object,
@@ -49,20 +70,23 @@ def forced_cross_entropy(
     feedback: Bool[Tensor, "B T"] | None = None,
     *,
     smoothing: float = 0.0,
+    teaching: Teaching | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The sums of `losses.cross_entropy` of `forced_outputs`, by the decoder's own `cross_entropy` where it applies.
 
     Args:
         memory, inputs, feedback: as in `forced_outputs`.
         targets, mask, smoothing: as in `losses.cross_entropy`.
+        teaching: what teachers say, which has a share of the loss.
     """
-    cross_entropy = None if feeds_back(feedback) else getattr(decoder, "cross_entropy", None)
+    cross_entropy = None if feeds_back(feedback) or teaching is not None else getattr(decoder, "cross_entropy", None)
     if cross_entropy is not None:
         loss, likelihood = cross_entropy(inputs, memory, targets, mask, smoothing=smoothing)
         return loss, likelihood
     output = forced_outputs(decoder, memory, inputs, feedback)
     assert output.log_probabilities is not None
-    return losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
+    total, likelihood = losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
+    return total if teaching is None else teaching.added(total, output.log_probabilities, mask), likelihood
 
 
 Sums = tuple[Tensor, dict[str, Tensor]]
@@ -83,11 +107,12 @@ def aligned_cross_entropy(
     layer: str | None = None,
     head: int | None = None,
     smoothing: float = 0.0,
+    teaching: Teaching | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """`forced_cross_entropy` with the terms of the alignments, and further sums over the batch, by name.
 
     Args:
-        memory, inputs, targets, mask, feedback, smoothing: as in `forced_cross_entropy`.
+        memory, inputs, targets, mask, feedback, smoothing, teaching: as in `forced_cross_entropy`.
         source_mask: True at real source positions.
         reference: True at the positions to which a step should attend, for `supervision`.
         layer, head: the attention and the head that `supervision` trains, as in `regard.decoding.chosen_heads`.
@@ -95,6 +120,8 @@ def aligned_cross_entropy(
     output = forced_outputs(decoder, memory, inputs, feedback, alignment=True)
     assert output.log_probabilities is not None
     total, likelihood = losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
+    if teaching is not None:
+        total = teaching.added(total, output.log_probabilities, mask)
     added, figures = alignment_loss(config, decoder, output, source_mask, mask, reference, layer=layer, head=head)
     total = total + added
     if config.reinforce is not None:

@@ -20,7 +20,7 @@ from regard.decoding import Prediction
 from regard.metrics.translation import TRANSLATION_METRICS
 from regard.runs.trainee import AbstractArrayTrainee, numbered_pictures
 from regard.tasks.compilation import CompiledLoss
-from regard.tasks.decoder_losses import aligned_cross_entropy, forced_cross_entropy
+from regard.tasks.decoder_losses import Teaching, aligned_cross_entropy, forced_cross_entropy
 from regard.tasks.text_generation.decoders import NEVER
 from regard.tasks.text_generation.directions import reversed_targets
 from regard.tasks.text_generation.evaluation import Evaluation, Scored, WrittenItem
@@ -67,6 +67,10 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
     @abstractmethod
     def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
         """The decoder's memory of a batch, and the mask (B, S) of its positions."""
+
+    def teaching(self, batch: dict[str, Tensor]) -> Teaching | None:
+        """What teachers say about the targets of a batch; None without teachers."""
+        return None
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the targets, teacher-forced or fed the decoder's own outputs as configured."""
@@ -150,7 +154,14 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
     ) -> tuple[Tensor, Tensor, Tensor]:
         memory, _ = self.memory(batch)
         total, likelihood = forced_cross_entropy(
-            self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], feedback, smoothing=smoothing
+            self.module.decoder,
+            memory,
+            batch["inputs"],
+            batch["targets"],
+            batch["mask"],
+            feedback,
+            smoothing=smoothing,
+            teaching=self.teaching(batch),
         )
         count = batch["mask"].sum()
         if self.model.trained_direction != "both":
@@ -180,6 +191,7 @@ class AbstractWriterTrainee(AbstractArrayTrainee):
             layer=getattr(losses, "supervision_layer", None),
             head=getattr(losses, "supervision_head", None),
             smoothing=self.smoothing,
+            teaching=self.teaching(batch),
         )
         return Loss(total, mask.sum(), {"negative_log_likelihood": likelihood, **figures})
 

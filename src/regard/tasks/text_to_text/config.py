@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict, model_validator
@@ -18,6 +19,7 @@ from regard.config.schema import (
     EncoderConfig,
     File,
     HeldOut,
+    Probability,
     Section,
     Size,
     TokenTrainingConfig,
@@ -251,6 +253,21 @@ class TextTrainingConfig(TokenTrainingConfig, WriterTrainingConfig):
     alignment_losses: PairAlignmentLossConfig = Field(
         default=PairAlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"
     )
+    teachers: File | Annotated[tuple[File, ...], Strict(False)] = Field(
+        default=(),
+        description="a model, or a list of them: run folders or names of shipped models. The mean of their "
+        "probabilities at each symbol of the training pairs is learned, too (knowledge distillation)",
+    )
+    teacher_weight: Probability = Field(
+        default=0.5,
+        description="the share of `teachers` in the loss; the rest is that of the right symbol",
+        json_schema_extra=only_with("teachers", unless=()),
+    )
+
+    @property
+    def taught_by(self) -> tuple[Path, ...]:
+        """The teachers, as a tuple."""
+        return (self.teachers,) if isinstance(self.teachers, Path) else self.teachers
 
 
 class DecodingConfig(TextDecodingConfig):

@@ -40,6 +40,7 @@ from regard.tasks.text_to_text.mixture import check_mixture, data_files
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.objects import write_pairs
 from regard.tasks.text_to_text.reading import PairTrainingData
+from regard.tasks.text_to_text.teachers import check_teachers
 from regard.tasks.text_to_text.trainee import PairTrainee
 
 DRAFT_SYMBOLS = 8
@@ -73,6 +74,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         _check_attentions(config, module)
         _check_learnable(config, module)
         check_compilable(config.training)
+        check_teachers(config)
         return module
 
     def files(self, config: TextToTextConfig) -> Sequence[DataFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,40 +12,15 @@ from torch import Tensor
 
 from regard.data import Pairs, bucket
 from regard.data.growing_array import GrowingArray, blocks
-from regard.data.text import BOS, EOS
 from regard.data.text.survey import Survey
-from regard.tasks.encoded import encoded_side
+from regard.tasks.decoder_losses import Teaching
 from regard.tasks.text_generation.trainee import AbstractWriterTrainee
-from regard.tasks.text_to_text.copying import PointerSources
+from regard.tasks.text_to_text.encoded_pairs import EncodedPairs
 from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.mixture import PairMixture
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import PairReading
-
-
-class EncodedPairs:
-    """The ids of both sides of surveyed pairs, and the extended ids of a pointer."""
-
-    def __init__(self, pairs: Survey, model: TextToText) -> None:
-        self.source = encoded_side(pairs.source)
-        self.target = encoded_side(pairs.target, is_reversed=model.is_reversed)
-        self.begin, self.end = model.source_begin, model.source_end
-        self.copies = None
-        if model.extended is not None:
-            self.copies = PointerSources(pairs.pairs, model.extended, is_reversed=model.is_reversed)
-
-    @property
-    def lengths(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(pairs,) symbols of each source and of each target."""
-        return self.source.lengths, self.target.lengths
-
-    def pad(self, indices: Any) -> dict[str, Tensor]:
-        """Padded ids and masks of some of the pairs."""
-        source, source_mask = self.source.pad(indices, begin=self.begin, end=self.end)
-        inputs, _ = self.target.pad(indices, begin=BOS)
-        targets, mask = self.target.pad(indices, end=EOS)
-        batch = {"source": source, "source_mask": source_mask, "inputs": inputs, "targets": targets, "mask": mask}
-        return batch if self.copies is None else {**batch, **self.copies.pad(indices)}
+from regard.tasks.text_to_text.teachers import TeacherProbabilities
 
 
 class PairTrainee(AbstractWriterTrainee):
@@ -64,6 +39,8 @@ class PairTrainee(AbstractWriterTrainee):
         "source_mask": "BS",
         "source_ids": "BS",
         "extension": "BX",
+        "taught_symbols": "BT.",
+        "taught": "BT.",
     }
 
     def __init__(
@@ -79,6 +56,7 @@ class PairTrainee(AbstractWriterTrainee):
             reading = PairReading.of(train, dev, model.source, model.target)
         reading = reading.of_fields(model.source, model.target)
         self._pairs, self._mixture = train, mixture
+        self._survey = reading.train
         self.train, self.dev = EncodedPairs(reading.train, model), EncodedPairs(reading.dev, model)
         self.used = _used(reading.train, config.data.max_length)
         self._epoch: tuple[int, Sequence[NDArray[np.int64]]] = (-1, ())
@@ -118,7 +96,19 @@ class PairTrainee(AbstractWriterTrainee):
         if self.links is not None:
             rows = np.asarray(description, dtype=np.int64)
             batch["reference"] = self.links.pad(rows, batch["targets"].shape[1], batch["source"].shape[1])
+        if self.model.config.training.taught_by:
+            batch["taught_symbols"], batch["taught"] = self.teachers.pad(description, batch["mask"])
         return batch
+
+    @cached_property
+    def teachers(self) -> TeacherProbabilities:
+        """What the teachers say about the training pairs, which is computed when the first batch is made."""
+        return TeacherProbabilities.of(self.model, self._survey)
+
+    def teaching(self, batch: dict[str, Tensor]) -> Teaching | None:
+        if "taught" not in batch:
+            return None
+        return Teaching(batch["taught_symbols"], batch["taught"], self.model.config.training.teacher_weight)
 
     def places(self, description: Any) -> Sequence[str]:
         return [self._pairs[int(index)].place for index in description]
