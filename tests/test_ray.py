@@ -64,14 +64,15 @@ def predicted(name, *flags):
 
 
 def during(monkeypatch, moment, action):
-    """Calls `action` when so many results have come."""
-    original, count = WorkerPool._wait, 0
+    """Calls `action` once: when so many results have come, or when the function `moment` says so."""
+    original, count, is_done = WorkerPool._wait, 0, False
 
     def wait(pool):
-        nonlocal count
+        nonlocal count, is_done
         original(pool)
         count += 1
-        if count == moment:
+        if not is_done and (moment() if callable(moment) else count == moment):
+            is_done = True
             action(pool)
 
     monkeypatch.setattr(WorkerPool, "_wait", wait)
@@ -116,10 +117,18 @@ def test_a_signal_that_comes_while_the_cluster_works_keeps_what_was_done(words, 
         Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
         ray.wait([never.remote()], timeout=60)
 
-    during(monkeypatch, 8, wait)
-    assert command(["predict", "-m", "g2p-en", "-i", "words.txt", "-o", "ray.tsv", "--on", "ray"]) == 143
+    def has_written():
+        return Path("ray.tsv.partial").exists() and Path("ray.tsv.partial").stat().st_size > 0
+
+    predict = ["predict", "-m", "g2p-en", "-i", "words.txt", "-o"]
+    with monkeypatch.context() as patched:
+        during(patched, has_written, wait)
+        assert command([*predict, "ray.tsv", "--on", "ray"]) == 143
     done = int(re.search(r"the outputs of (\d+) inputs are in", capsys.readouterr().err)[1])
     assert len(Path("ray.tsv.partial").read_text().splitlines()) == done > 0
+    # it continues in one process
+    assert command([*predict, "ray.tsv", "--resume"]) == command([*predict, "one.tsv"])
+    assert Path("ray.tsv").read_bytes() == Path("one.tsv").read_bytes()
 
 
 def pool_of(cluster, work):

@@ -22,7 +22,7 @@ from regard.cli.standard import BLANKS, TERMINATED, Terminated, check_output, fo
 from regard.cli.unfinished import Unfinished
 from regard.errors import DataError, InputError, RegardError
 
-UNRELATED = ("argument", "device", "input", "output", "overwrite", "profile", "resume", "strict")
+UNRELATED = ("argument", "device", "input", "on", "output", "overwrite", "profile", "resume", "strict", "workers")
 """Flags that outputs of files do not depend on."""
 
 if TYPE_CHECKING:
