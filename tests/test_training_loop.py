@@ -480,6 +480,6 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
         )  # fmt: skip
     others = {
         "alignment_losses", "allow_trained_dev", "batch_tokens", "former", "label_smoothing", "label_smoothing_others",
-        "reinforce", "replay", "start_from",
+        "reinforce", "replay", "start_from", "teacher_weight", "teachers",
     }  # the task's  # fmt: skip
     assert set(TextTrainingConfig.model_fields) - seen == others

@@ -25,11 +25,11 @@ def distillation(
 
     Source: Hinton et al. 2015 (arXiv 1503.02531); of sequences: Kim & Rush 2016 (arXiv 1606.07947), equation 7.
 
+    >>> import torch
     >>> logq = torch.tensor([[[0.25, 0.75]]]).log()
     >>> distillation(logq, torch.tensor([[[1, 0]]]), torch.tensor([[[1.0, 0.0]]]), torch.tensor([[True]]))
     tensor(0.2877)
     """
-    chosen = log_probabilities.gather(-1, symbols.masked_fill(~mask[..., None], 0))
-    # log q of a symbol that is impossible is infinite, also where p is 0
-    terms = probabilities * chosen.masked_fill(probabilities == 0, 0)
-    return -terms.sum(-1).masked_fill(~mask, 0).sum()
+    real = mask[..., None] & (probabilities > 0)  # log q of a symbol that is impossible is infinite
+    chosen = log_probabilities.gather(-1, symbols.masked_fill(~real, 0)).masked_fill(~real, 0)
+    return -(probabilities.masked_fill(~real, 0) * chosen).sum()

@@ -48,6 +48,17 @@ LOSSES: tuple[LossCase, ...] = (
         )[0],
     ),
     LossCase(
+        "distillation",
+        (losses.distillation,),
+        lambda: (
+            ("B T N", draw(3, 5, 7).log_softmax(-1)),
+            ("B T K", ids(3, 5, 2) % 7),
+            ("B T K", probabilities(3, 5, 2, seed=1)),
+            ("B T", TARGET_MASK),
+        ),
+        losses.distillation,
+    ),
+    LossCase(
         "squared error",
         (losses.squared_error,),
         lambda: (("B T F", draw(3, 5, 2)), ("B T F", draw(3, 5, 2, seed=1)), ("B T", TARGET_MASK)),

@@ -26,7 +26,6 @@ from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.encoded_pairs import EncodedPairs
 from regard.tasks.text_to_text.model import TextToText
 from regard.training import processes
-from regard.training.progress import say
 
 KEY_PATH = ("training", "teachers")
 MOST_SYMBOLS = 8
@@ -61,6 +60,8 @@ class TeacherProbabilities:
         key = _key(folders, student, pairs)
 
         def write(folder: Path) -> dict[str, Any]:
+            from regard.training.progress import say
+
             say(f"teachers: {', '.join(folder.name for folder in folders)}: their probabilities are computed once")
             symbols, probabilities = _computed(folders, student, pairs, lengths, starts)
             save_array(folder / "symbols.npy", symbols)

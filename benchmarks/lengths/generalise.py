@@ -1,8 +1,8 @@
 """How mechanisms generalise to longer inputs: trained on at most 20 symbols, tested on 20 to 200.
 
-    python benchmarks/lengths/run.py --log runs/lengths.jsonl [--mechanisms additive,monotonic] [--seeds 1,2,3]
-    python benchmarks/lengths/run.py --log runs/lengths.jsonl --module mine.py --model '{attention: {recipe: mine}}'
-    python benchmarks/lengths/run.py --log runs/lengths.jsonl --table lengths.md --picture lengths.svg
+    python benchmarks/lengths/generalise.py --log runs/lengths.jsonl [--mechanisms additive,monotonic] [--seeds 1,2,3]
+    python benchmarks/lengths/generalise.py --log runs/own.jsonl --module mine.py --model '{attention: {recipe: mine}}'
+    python benchmarks/lengths/generalise.py --log runs/lengths.jsonl --table lengths.md --picture lengths.svg
 
 Every mechanism of `mechanisms.yaml` is trained on four tasks (`sequences.py`). A training stops when all held-out
 sequences of at most 20 symbols are right, or after `--steps`. What is in the log is not done again, so several
