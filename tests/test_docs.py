@@ -121,6 +121,14 @@ def test_generated_parts_of_the_repositorys_pages_are_up_to_date():
     assert "`label_smoothing`" in (DOCS / "configuration.md").read_text(encoding="utf-8")
 
 
+def test_every_page_is_in_the_navigation_and_links_to_other_pages_only():
+    listed = set((DOCS / "index.md").read_text(encoding="utf-8").splitlines())
+    for page in DOCS.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        assert page.stem in listed | {"index"}, page.name
+        assert not re.findall(r"\]\(\.\./\S+\)", text), f"{page.name}: a file outside of docs/ is named, not linked"
+
+
 def test_every_decision_is_listed_by_its_title_and_has_its_three_parts():
     records = sorted(DOCS.glob("decisions/0*.md"))
     index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
