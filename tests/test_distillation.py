@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from regard.errors import ConfigError, DataError
 from regard.runs.contract import TASKS
 from regard.runs.distillation import distill
 from regard.runs.store import load_fingerprints
+from regard.tasks.text_to_text.config import DecodingConfig
 from regard.tasks.text_to_text.teachers import MOST_SYMBOLS, TeacherProbabilities
 from task_cases import configured, interrupt
 
@@ -249,6 +251,48 @@ def test_teachers_of_other_tasks_and_of_the_held_out_data_are_refused(folder: Pa
     parts = [{"file": folder / "train.tsv", "weight": 2.0}, {"file": folder / "test.tsv"}]
     with pytest.raises(ConfigError, match="weights and temperatures"):
         distill(teachers(folder), parts, tmp_path / "student", quiet=True)
+
+
+def test_a_configuration_without_a_training_may_be_taught_and_a_reranker_chooses_what_teachers_say(
+    folder: Path, tmp_path: Path
+) -> None:
+    backwards = [*SHORT, "data.target.direction=right_to_left"]
+    tasks.train(read_config(folder / "text_to_text.yaml", backwards), tmp_path / "backwards", quiet=True)
+    sizes = {"encoder": {"size": 8}, "decoder": {"size": 8}}
+    held_out = (folder / "dev.tsv").read_text().partition("\t")[0]
+    student = distill(
+        teachers(folder),
+        folder / "train.tsv",
+        tmp_path / "student",
+        dev=folder / "dev.tsv",
+        student={"task": "text_to_text", "data": {"train": "", "source": {"units": "whitespace"}}, "model": sizes},
+        inputs=["0 4 1 2 3 3", held_out],
+        relabel=False,
+        search={"reranker": tmp_path / "backwards", "beam": 3},
+        overrides=[*SHORT, "training.device=cpu"],
+        quiet=True,
+    )
+    assert student.model.config.training.taught_by == tuple(teachers(folder))
+    rows = [json.loads(line) for line in (tmp_path / "student/data/train.jsonl").read_text().splitlines()]
+    ranked = tasks.load(folder / "teacher1").predict(
+        ["0 4 1 2 3 3"],
+        search=DecodingConfig(beam=3, ensemble=(folder / "teacher2",), reranker=tmp_path / "backwards"),
+    )
+    assert rows[40:] == [["0 4 1 2 3 3", ranked[0].text]]
+
+
+def test_a_finished_run_needs_no_teachers_any_more_and_one_that_begins_does(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder / "teacher1", tmp_path / "teacher")
+    settings = [*SHORT, f"training.teachers={tmp_path / 'teacher'}"]
+    config = read_config(folder / "text_to_text.yaml", settings)
+    assert tasks.train(config, tmp_path / "student", quiet=True).stop_reason == "max_steps"
+    shutil.rmtree(tmp_path / "teacher")
+    assert tasks.train(config, tmp_path / "student").stop_reason == "max_steps"
+    with pytest.raises(ConfigError, match="teacher is not a saved model"):
+        tasks.train(config, tmp_path / "other", quiet=True)
+    assert not (tmp_path / "other" / "config.yaml").exists()
 
 
 def test_held_out_items_that_a_teacher_knows_are_a_warning(

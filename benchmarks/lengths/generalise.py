@@ -1,6 +1,6 @@
 """How mechanisms generalise to longer inputs: trained on at most 20 symbols, tested on 20 to 200.
 
-    python benchmarks/lengths/generalise.py --log runs/lengths.jsonl [--mechanisms additive,monotonic] [--seeds 1,2,3]
+    python benchmarks/lengths/generalise.py --log runs/lengths.jsonl [--mechanisms 'additive;monotonic'] [--seeds 1,2]
     python benchmarks/lengths/generalise.py --log runs/own.jsonl --module mine.py --model '{attention: {recipe: mine}}'
     python benchmarks/lengths/generalise.py --log runs/lengths.jsonl --table lengths.md --picture lengths.svg
 

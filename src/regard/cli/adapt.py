@@ -9,7 +9,7 @@ import typer
 
 from regard.cli import options
 from regard.cli.inputs import file_or_parallel
-from regard.cli.train import KILLED, with_shortcuts
+from regard.cli.train import ended, with_shortcuts
 
 
 def adapt(
@@ -17,10 +17,7 @@ def adapt(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="New data, in a form in which the model was trained.")
     ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", metavar="FILE", help="Instead of FILE: inputs, one per line, of new text pairs."),
-    ] = None,
+    source: options.Source = None,
     target: options.Target = None,
     output: Annotated[
         Path | None,
@@ -62,4 +59,4 @@ def adapt(
 
     number = REPLAY if replay is None else replay
     outcome = run(model, data, folder, dev=dev, replay=number, former=former, overrides=overrides, overwrite=overwrite)
-    raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
+    raise ended(outcome.signal)

@@ -9,7 +9,7 @@ import typer
 
 from regard.cli import options
 from regard.cli.inputs import file_or_parallel
-from regard.cli.train import KILLED, configuration, with_shortcuts
+from regard.cli.train import configuration, ended, with_shortcuts
 from regard.errors import ConfigError
 
 
@@ -21,10 +21,7 @@ def distill(
             help="The teachers: run folders, or names of shipped models; then a file like their training data.",
         ),
     ],
-    source: Annotated[
-        Path | None,
-        typer.Option("--source", metavar="FILE", help="Instead of FILE: inputs, one per line, of text pairs."),
-    ] = None,
+    source: options.Source = None,
     target: options.Target = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The run folder; default: runs/ and the name of the file.")
@@ -85,4 +82,4 @@ def distill(
         overrides=overrides,
         overwrite=overwrite,
     )
-    raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
+    raise ended(outcome.signal)

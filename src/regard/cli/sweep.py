@@ -9,7 +9,7 @@ import typer
 
 from regard.cli import options
 from regard.cli.standard import show
-from regard.cli.train import KILLED, configuration, with_shortcuts
+from regard.cli.train import configuration, ended, with_shortcuts
 
 
 def sweep(
@@ -52,4 +52,4 @@ def sweep(
     result = tasks.sweep(given, output, overwrite=overwrite, on=on, num_workers=workers)
     if result.trials:
         show(result)
-    raise typer.Exit(0 if result.signal is None else KILLED + result.signal)
+    raise ended(result.signal)

@@ -52,7 +52,12 @@ def train(
     from regard import tasks
 
     run = tasks.train(given, output, overwrite=overwrite)
-    raise typer.Exit(0 if run.signal is None else KILLED + run.signal)
+    raise ended(run.signal)
+
+
+def ended(signal: int | None) -> typer.Exit:
+    """The end of the program after a training that has ended, or was stopped by a signal."""
+    return typer.Exit(0 if signal is None else KILLED + signal)
 
 
 def with_shortcuts(overrides: list[str], shortcuts: Mapping[str, object]) -> list[str]:

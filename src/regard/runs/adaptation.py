@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -128,8 +128,7 @@ def _configuration(
     changed |= {"training.start_from": str(base), "training.replay": replay}
     if former is not None:
         changed["training.former"] = str(Path(former).absolute())
-    for key, value in changed.items():
-        set_key(values, key.split("."), value)
+    set_keys(values, changed)
     return from_values(values, overrides)
 
 
@@ -150,14 +149,16 @@ def absolute(data: Any) -> Any:
     return str(Path(data).absolute())
 
 
-def set_key(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Sets a key of nested dicts, or removes it if the value is an ellipsis."""
-    *sections, name = path
-    for section in sections:
-        if not isinstance(values.get(section), dict):
-            return
-        values = values[section]
-    if value is ...:
-        values.pop(name, None)
-    else:
-        values[name] = str(value) if isinstance(value, Path) else value
+def set_keys(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
+    """Sets dotted keys of nested dicts where their sections are there, or removes those whose value is an ellipsis."""
+    for key, value in changed.items():
+        *names, name = key.split(".")
+        section: Any = values
+        for each in names:
+            section = section.get(each) if isinstance(section, dict) else None
+        if not isinstance(section, dict):
+            continue
+        if value is ...:
+            section.pop(name, None)
+        else:
+            section[name] = str(value) if isinstance(value, Path) else value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from regard.config.document import parse
 from regard.config.reading import Settings
 from regard.data.cache import CacheEntry
 from regard.data.lines import Lines
+from regard.data.objects import record_of
 from regard.errors import ConfigError, DataError, counted
 from regard.files import checksum
-from regard.runs.adaptation import absolute, set_key
+from regard.runs.adaptation import absolute, set_keys
 from regard.runs.contract import AbstractTask, task_of
 from regard.runs.given import FOLDER, is_named, temporary_file
 from regard.runs.run import TrainingRun
@@ -73,7 +74,7 @@ def distill(
 
     Source: Kim & Rush 2016 (arXiv 1606.07947); with further inputs: Sun et al. 2019 (arXiv 1904.03446).
     """
-    folders = [_found(teacher) for teacher in teachers]
+    folders = [find(teacher).absolute() for teacher in teachers]
     if not folders:
         raise ConfigError("Name one teacher or more: run folders, or names of shipped models.")
     config = load(folders[0] / CONFIGURATION).config
@@ -86,8 +87,8 @@ def distill(
         values = _values(student, config, folders[0])
         train_rows, dev_rows = _rows(task, values, data, dev)
         known, right = dict.fromkeys(row[:-1] for row in train_rows), set(train_rows)
-        texts = list(known) if relabel else []
-        texts += [row for row in dict.fromkeys([] if inputs is None else _inputs(inputs)) if row not in known]
+        texts, others = list(known) if relabel else [], known.keys() | {row[:-1] for row in dev_rows}
+        texts += [row for row in dict.fromkeys([] if inputs is None else _inputs(inputs)) if row not in others]
         if texts:
             taught = processes.first(lambda: _outputs(folders, config, texts, dict(search or {})))
             new = [(*row, text) for row, text in zip(texts, taught, strict=True) if text]
@@ -97,27 +98,21 @@ def distill(
             train_rows += new
         changed = {"data.train": FOLDER, "data.dev": FOLDER, "data.dev_fraction": ..., "data.format": ...}
         changed |= {"training.teachers": [str(each) for each in folders], **task.learned(config, folders[0])}
-        for key, value in changed.items():
-            set_key(values, key.split("."), value)
+        values.setdefault("training", {})  # which a preset may leave out
+        set_keys(values, changed)
         chosen = from_values(values, overrides)
-        columns = _positions(chosen.config)
-        train_rows, dev_rows = ([_placed(row, columns) for row in rows] for rows in (train_rows, dev_rows))
-    return train(chosen, folder, train=train_rows, dev=dev_rows, callback=callback, quiet=quiet, overwrite=overwrite)
-
-
-def _found(teacher: Path | str) -> Path:
-    folder = find(teacher)
-    if folder is None:
-        raise ConfigError(f"{teacher!r} is not a saved model.")
-    return folder.absolute()
+        data_config: Any = chosen.config.data
+        fields = data_config.source_field
+        fields = (*(fields if isinstance(fields, tuple) else (fields,)), data_config.target_field)
+        placed, held_out = ([_record(fields, row) for row in rows] for rows in (train_rows, dev_rows))
+    return train(chosen, folder, train=placed, dev=held_out, callback=callback, quiet=quiet, overwrite=overwrite)
 
 
 def _values(student: AnyConfiguration | None, config: Config, teacher: Path) -> dict[str, Any]:
     """The configuration of the student as nested dicts: the given one, or that of a teacher."""
     if student is None:
         values = parse(dump(config), origin="", folder=teacher, lines=False).values
-        for key in NOT_COPIED:
-            set_key(values, key.split("."), ...)
+        set_keys(values, dict.fromkeys(NOT_COPIED, ...))
         return values
     begun = configured(student, {"data.train": FOLDER}).config
     if begun.task != config.task:
@@ -133,25 +128,21 @@ def _rows(
     Args:
         values: the configuration of the student, which names held-out data if `dev` does not.
     """
-    for name, given in (("train", data), ("dev", dev)):
-        if given is not None and not is_named(given):
-            with temporary_file(from_values(values).config, given, name) as written:
-                named, values = {"train": data, "dev": dev, name: written.path}, deepcopy(values)
-                for key, value in written.keys.items():
-                    set_key(values, key.split("."), value)
-                return _rows(task, values, named["train"], named["dev"])
     reading: dict[str, Any] = deepcopy(values)
-    changed = {"data.train": absolute(data)}
-    if dev is not None:
-        changed |= {"data.dev": absolute(dev), "data.dev_fraction": ...}
-    for key, value in changed.items():
-        set_key(reading, key.split("."), value)
-    material = task.read(from_values(reading).config)
+    with ExitStack() as files:
+        for name, given in (("train", data), ("dev", dev)):
+            if given is None:
+                continue
+            changed: dict[str, Any] = {"data.dev_fraction": ...} if name == "dev" else {}
+            if not is_named(given):
+                written = files.enter_context(temporary_file(from_values(values).config, given, name))
+                given, changed = written.path, changed | written.keys
+            set_keys(reading, changed | {f"data.{name}": absolute(given)})
+        material = task.read(from_values(reading).config)
+        parts = [[(*pair.source.split("\t"), pair.target) for pair in part] for part in (material.train, material.dev)]
     if material.mixture is not None:
         raise ConfigError("weights and temperatures of files are not kept in a distillation; join the files first")
-    train, held_out = (
-        [(*pair.source.split("\t"), pair.target) for pair in part] for part in (material.train, material.dev)
-    )
+    train, held_out = parts
     return train, held_out
 
 
@@ -179,30 +170,20 @@ def _outputs(
         digest.update(checksum(folder / WEIGHTS).encode())
     key = f"outputs-{digest.hexdigest()[:32]}"
 
-    def write(place: Path) -> dict[str, Any]:
+    def write(_: Path) -> dict[str, Any]:
         say(f"distill: {' + '.join(folder.name for folder in folders)}: {len(inputs):,} inputs are predicted")
         model = load_of_task(folders[0], ("training", "teachers"), task=config.task, device=choose("auto"))
-        texts = ["\t".join(row) for row in inputs]
-        predicted = model.predict(texts, search=chosen, alignment=False)
-        (place / "outputs.json").write_text(json.dumps([each.text for each in predicted]), encoding="utf-8")
-        return {}
+        predicted = model.predict(["\t".join(row) for row in inputs], search=chosen, alignment=False)
+        return {"outputs": [each.text for each in predicted]}
 
     entry = CacheEntry.find(key) or CacheEntry.write(key, write)
     if entry is None:
         raise DataError(f"{key}: the outputs of the teachers could not be stored in the cache.")
-    outputs: list[str] = json.loads((entry.path / "outputs.json").read_text(encoding="utf-8"))
+    outputs: list[str] = entry.contents["outputs"]
     return outputs
 
 
-def _positions(config: Any) -> list[int]:
-    """The column of each part of an input and of its output, as rows of Python are read."""
-    fields = config.data.source_field
-    fields = [*(fields if isinstance(fields, tuple) else (fields,)), config.data.target_field]
-    numbers = [field for field in fields if isinstance(field, int)]
-    is_order = len(numbers) == len(fields) and sorted(numbers) == list(range(len(fields)))
-    return numbers if is_order else list(range(len(fields)))
-
-
-def _placed(row: Iterable[str], columns: Sequence[int]) -> tuple[str, ...]:
-    """A row with its values in these columns."""
-    return tuple(value for _, value in sorted(zip(columns, row, strict=True)))
+def _record(fields: Sequence[str | int], row: Sequence[str]) -> Sequence[str]:
+    """A row of Python: with its values in numbered columns, or in the order of named ones."""
+    numbered: Sequence[str] = row if any(isinstance(field, str) for field in fields) else record_of(fields, row)
+    return numbered

@@ -30,7 +30,7 @@ from regard.runs.run import TrainingRun
 from regard.runs.store import WEIGHTS, load_fingerprints
 from regard.runs.store import load as load_model
 from regard.runs.trained_items import ITEMS, TrainedItems
-from regard.runs.warm_start import WarmStart, add_records_of_teachers
+from regard.runs.warm_start import WarmStart, add_records_of_teachers, teachers_of
 from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose
@@ -173,6 +173,7 @@ def _train(
         say(f"warning: {problem}")
     config = decision.config
     start = WarmStart.of(config, None if decision.begins else folder)
+    teachers = teachers_of(config)
     config = config if start is None else start.config(config)
     torch.manual_seed(config.seed)
     data = read_and_check(task, config, None if start is None else start.base)
@@ -192,7 +193,7 @@ def _train(
     if data.adapted is not None:
         model.fingerprints |= data.adapted.fingerprints
     model.trained_items = trained_items
-    add_records_of_teachers(model, lambda: task.items(data.material)[1])
+    add_records_of_teachers(model, teachers, lambda: task.items(data.material)[1])
     check_same(model.fingerprints)
     if not decision.begins:
         before = processes.first(partial(load_fingerprints, folder))

@@ -140,17 +140,28 @@ class WarmStart:
         return "\n".join([f"Training starts from {folder}:", *lines])
 
 
-def add_records_of_teachers(model: AbstractModel[Any], held_out: Callable[[], Iterable[DataItem]]) -> None:
-    """Adds what the teachers of a model (`training.teachers`) were trained on to its records.
+def teachers_of(config: Config) -> list[Path]:
+    """The folders of the models that `training.teachers` names.
+
+    Raises:
+        ConfigError: for one that is not there.
+    """
+    return [find_named(path, ("training", "teachers")) for path in getattr(config.training, "taught_by", ())]
+
+
+def add_records_of_teachers(
+    model: AbstractModel[Any], teachers: Sequence[Path], held_out: Callable[[], Iterable[DataItem]]
+) -> None:
+    """Adds what the teachers of a model were trained on to its records.
 
     Args:
+        teachers: their folders.
         held_out: the held-out items; of those on which a teacher was trained there is a warning.
 
     Raises:
         DataError: for a teacher that was trained on the held-out data.
     """
-    for number, teacher in enumerate(getattr(model.config.training, "taught_by", ())):
-        folder = find_named(teacher, ("training", "teachers"))
+    for number, folder in enumerate(teachers):
         items = TrainedItems.load(folder / ITEMS) if (folder / ITEMS).is_file() else None
         _add_records(model, folder, load_fingerprints(folder), items, f"teachers.{number}")
         if items is not None and (seen := str(items.seen(held_out()))):

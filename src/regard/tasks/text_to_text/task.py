@@ -40,7 +40,7 @@ from regard.tasks.text_to_text.mixture import check_mixture, data_files
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.objects import write_pairs
 from regard.tasks.text_to_text.reading import PairTrainingData
-from regard.tasks.text_to_text.teachers import check_teachers
+from regard.tasks.text_to_text.teachers import check_teachers, check_teaching
 from regard.tasks.text_to_text.trainee import PairTrainee
 
 DRAFT_SYMBOLS = 8
@@ -74,7 +74,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         _check_attentions(config, module)
         _check_learnable(config, module)
         check_compilable(config.training)
-        check_teachers(config)
+        check_teaching(config)
         return module
 
     def files(self, config: TextToTextConfig) -> Sequence[DataFile]:
@@ -150,7 +150,9 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return resolve(config, *lengths, held_out=len(material.dev), chosen=material.chosen, growth=growth)
 
     def build(self, config: TextToTextConfig, material: PairTrainingData, *, name: str) -> TextToText:
-        return TextToText.build(config, material.source, material.target, name=name)
+        model = TextToText.build(config, material.source, material.target, name=name)
+        check_teachers(model)
+        return model
 
     def trainee(self, model: TextToText, material: PairTrainingData) -> PairTrainee:
         return PairTrainee(model, material.train, material.dev, material.reading, material.mixture)

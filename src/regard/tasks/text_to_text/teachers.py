@@ -50,9 +50,6 @@ class TeacherProbabilities:
 
         Args:
             pairs: the training pairs, with the fields of the student.
-
-        Raises:
-            ConfigError: for a teacher that cannot teach this student.
         """
         folders = [find_named(folder, KEY_PATH) for folder in student.config.training.taught_by]
         lengths = pairs.target.lengths.astype(np.int64) + 1
@@ -68,11 +65,7 @@ class TeacherProbabilities:
             save_array(folder / "probabilities.npy", probabilities)
             return {}
 
-        def ensure() -> None:
-            if CacheEntry.find(key) is None:
-                CacheEntry.write(key, write)
-
-        processes.first(ensure)
+        processes.first(lambda: CacheEntry.find(key) or CacheEntry.write(key, write))
         entry = CacheEntry.find(key)
         if entry is None:  # the file system did not put it in place
             symbols, probabilities = _computed(folders, student, pairs, lengths, starts)
@@ -96,23 +89,40 @@ class TeacherProbabilities:
         return torch.from_numpy(symbols), torch.from_numpy(probabilities)
 
 
-def check_teachers(config: TextToTextConfig) -> None:
-    """Refuses teachers that are not there, or that cannot teach a student of this configuration."""
-    folders = [find_named(folder, KEY_PATH) for folder in config.training.taught_by]
-    if folders and config.data.target.direction == "both":
+def check_teaching(config: TextToTextConfig) -> None:
+    """Refuses a student that nobody can teach."""
+    if config.training.taught_by and config.data.target.direction == "both":
         raise ConfigError("teachers write in one direction, and data.target.direction is both", KEY_PATH)
-    if folders and getattr(config.model, "pointer", None) is not None:
+    if config.training.taught_by and config.model.pointer is not None:
         raise ConfigError("a pointer's copies cannot be taught; leave out teachers or model.pointer", KEY_PATH)
-    for folder in folders:
-        teacher = load_of_task(folder, KEY_PATH, task=config.task, device="cpu")
+
+
+def check_teachers(student: TextToText) -> None:
+    """Refuses teachers that cannot teach this student."""
+    for path in student.config.training.taught_by:
+        folder = find_named(path, KEY_PATH)
+        teacher = _loaded(folder, "cpu")
         if teacher.extended is not None:
             raise ConfigError(f"{folder} has a pointer, whose copies cannot be taught", KEY_PATH)
-        if teacher.trained_direction != config.data.target.direction:
+        if teacher.trained_direction != student.trained_direction:
             raise ConfigError(
                 f"{folder} writes {teacher.trained_direction}, and data.target.direction is "
-                f"{config.data.target.direction}",
+                f"{student.trained_direction}",
                 KEY_PATH,
             )
+        for name in ("source", "target"):
+            ours, theirs = getattr(student, name), getattr(teacher, name)
+            if described(ours.units) != described(theirs.units) or ours.normalisation != theirs.normalisation:
+                raise ConfigError(
+                    f"{folder} divides the {name}s of its pairs into other symbols: {described(theirs.units)} "
+                    f"({theirs.normalisation}), and this model {described(ours.units)} ({ours.normalisation})",
+                    KEY_PATH,
+                )
+
+
+def _loaded(folder: Path, device: torch.device | str) -> TextToText:
+    teacher: TextToText = load_of_task(folder, KEY_PATH, task="text_to_text", device=device)
+    return teacher
 
 
 def _key(folders: Sequence[Path], student: TextToText, pairs: Survey) -> str:
@@ -160,16 +170,8 @@ class _Teacher:
     """A teacher that reads the training pairs of a student, with its own symbols."""
 
     def __init__(self, folder: Path, student: TextToText, pairs: Survey) -> None:
-        self.model: TextToText = load_of_task(folder, KEY_PATH, task="text_to_text", device=student.device)
+        self.model = _loaded(folder, student.device)
         self.model.module.eval()
-        for name in ("source", "target"):
-            ours, theirs = getattr(student, name), getattr(self.model, name)
-            if described(ours.units) != described(theirs.units) or ours.normalisation != theirs.normalisation:
-                raise ConfigError(
-                    f"{folder} divides the {name}s of its pairs into other symbols: {described(theirs.units)} "
-                    f"({theirs.normalisation}), and this model {described(ours.units)} ({ours.normalisation})",
-                    KEY_PATH,
-                )
         self.pairs = EncodedPairs(pairs.of(self.model.source, self.model.target), self.model)
         own = self.model.target.vocabulary.ids(student.target.vocabulary.symbols)
         numbers = torch.cat([torch.arange(len(SPECIALS)), torch.from_numpy(own)])
