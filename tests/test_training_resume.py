@@ -85,6 +85,7 @@ def assert_same_run(left: Path, right: Path) -> None:
          "save_every_minutes": 1e-6},
         {"validate_every": 4, "early_stopping": 3, "learning_rate": 0.05, "schedule": "plateau", "clip_norm": None,
          "optimizer": "adam", "weight_decay": 0.01, "epochs": 3, "precision": "float16", "save_every_minutes": 3e-4},
+        {"validate_every": 4, "optimizer": "muon", "weight_decay": 0.01, "epochs": 3, "save_every_minutes": 3e-4},
     ],
 )  # fmt: skip
 def test_a_run_that_is_killed_again_and_again_equals_an_uninterrupted_one(

@@ -6,8 +6,8 @@
 
 Every mechanism of `mechanisms.yaml` is trained on four tasks (`sequences.py`) for the same number of steps, at the end
 of which the learning rate is 0. What is in the log is not done again, so several processes may share the work
-(`--part 1/2`), and the same command continues after an interruption. A file `--module` is run first: it may add a
-recipe of your own to `regard.attention.RECIPES`.
+(`--part 1/2`), and the same command continues after an interruption. The trained models stay in a folder `--keep`. A
+file `--module` is run first: it may add a recipe of your own to `regard.attention.RECIPES`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ def measure(model: dict[str, Any], task: str, seed: int, steps: int, folder: Pat
         outputs = [each.text for each in predicted]
         exact[length] = float(np.mean([a == b for a, b in zip(outputs, references)]))
         prefix[length] = float(np.mean([right_prefix(a.split(), b.split()) for a, b in zip(outputs, references)]))
-    shutil.rmtree(folder)
     return {"steps": steps, "seconds": round(seconds), "exact": exact, "prefix": prefix}
 
 
@@ -130,6 +129,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--part", default="1/1")
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--module", type=Path)
     parser.add_argument("--model", help="a section `model` of your own")
     parser.add_argument("--name", default="own")
@@ -147,7 +147,8 @@ def main() -> None:
     listed = yaml.safe_load((HERE / "mechanisms.yaml").read_text())
     chosen = listed["mechanisms"] if options.model is None else {options.name: yaml.safe_load(options.model)}
     names = list(chosen) if options.mechanisms is None else options.mechanisms.split(";")
-    options.log.parent.mkdir(parents=True, exist_ok=True)
+    for place in filter(None, (options.log.parent, options.keep)):
+        place.mkdir(parents=True, exist_ok=True)
     part, count = map(int, options.part.split("/"))
     jobs = list(product(map(int, options.seeds.split(",")), options.tasks.split(","), names))
     for seed, task, name in jobs[part - 1 :: count]:
@@ -156,7 +157,12 @@ def main() -> None:
         if any(key.items() <= json.loads(line).items() for line in done):
             continue
         model = merged(listed[chosen[name].get("architecture", "recurrent")], chosen[name])
-        figures_of = measure(model, task, seed, options.steps, options.log.parent / f"lengths-{part}")
+        folder = options.log.parent / f"lengths-{part}"
+        figures_of = measure(model, task, seed, options.steps, folder)
+        if options.keep is None:
+            shutil.rmtree(folder)
+        else:
+            folder.rename(options.keep / f"{task}-{name.replace(' ', '-')}-{seed}")
         with options.log.open("a") as file:
             file.write(json.dumps(key | figures_of) + "\n")
         print(json.dumps(key | figures_of), flush=True)

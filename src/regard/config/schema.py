@@ -272,8 +272,10 @@ class TrainingConfig(Section):
         json_schema_extra=only_with("start_from", unless=None),
     )
     accumulation: Size = Field(default=1, description="number of batches whose gradients make one step")
-    optimizer: Literal["adam", "adamw"] = Field(
-        default="adamw", description="`adamw` decouples weight decay from the gradient"
+    optimizer: Literal["adam", "adamw", "muon"] = Field(
+        default="adamw",
+        description="`adamw` decouples weight decay from the gradient; `muon` makes the updates of hidden layers' "
+        "matrices orthogonal, which trains Transformers in fewer steps, and leaves the other parameters to `adamw`",
     )
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.002,

@@ -12,7 +12,6 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_
-from torch.optim import Adam, AdamW, Optimizer
 
 from regard import tree
 from regard.config.schema import TrainingConfig
@@ -24,6 +23,7 @@ from regard.training import processes
 from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.exchange import Exchange
+from regard.training.optimizers import optimizer_of
 from regard.training.precision import Precision, weights_of_products
 from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, RecordableTrainee, Trainee
 
@@ -74,13 +74,19 @@ class Stepper:
                 "all gradients. Use precision: bfloat16, or sharding: none.",
                 ("training", "precision"),
             )
+        if self.exchange.is_sharded and config.optimizer == "muon":
+            raise ConfigError(
+                "muon needs the whole gradient of a matrix, and with sharding: fsdp no process has it. Use optimizer: "
+                "adamw, or sharding: none.",
+                ("training", "optimizer"),
+            )
         if not self._parameters:
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
         # DDP and FSDP need the gradient of each weight, and torch.compile plans its own conversions
         is_whole = processes.size() == 1 and not getattr(config, "compile", False)
         weights = weights_of_products(trainee.module) if is_whole else ()
         self.precision = Precision(config.precision, device, weights)
-        self.optimizer = _optimizer(self._parameters, config, capturable=device.type == "cuda")
+        self.optimizer = optimizer_of(trainee.module, config, capturable=device.type == "cuda")
         # why some or all steps are not recorded; None if all are
         self.unrecorded = self._unrecorded(config)
         self._recordings = Recordings(graphs()) if self.unrecorded is None else None
@@ -247,7 +253,8 @@ class Stepper:
         """Restores what `state` returned."""
         self.optimizer.load_state_dict(self.exchange.sharded(state))
         for group in self.optimizer.param_groups:  # the state may come from a CPU
-            group["capturable"] = self._device.type == "cuda"
+            if "capturable" in group:
+                group["capturable"] = self._device.type == "cuda"
 
     def _items(self, local: LocalBatch) -> Tensor | None:
         """The items of a batch's rows, to which random draws belong, if the trainee has `item_ids`."""
@@ -276,6 +283,8 @@ def unrecorded(config: TrainingConfig) -> str | None:
     """Why no step of a training by this configuration is recorded on a GPU, or None."""
     if config.graphs == "none":
         return "training.graphs is none"
+    if config.optimizer == "muon":
+        return "training.optimizer is muon"
     return "training.compile compiles the loss" if config.compile else None
 
 
@@ -287,12 +296,6 @@ class _Pending:
     figures: Tensor
     step: int
     descriptions: list[Any]
-
-
-def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig, *, capturable: bool) -> Optimizer:
-    kind = {"adam": Adam, "adamw": AdamW}[config.optimizer]
-    options: dict[str, Any] = {"betas": config.betas, "weight_decay": config.weight_decay, "capturable": capturable}
-    return kind(parameters, lr=config.learning_rate, fused=True, **options)
 
 
 def _stacked(sums: list[dict[str, Tensor]], norm: Tensor) -> tuple[list[str], Tensor]:
