@@ -202,8 +202,13 @@ def test_columns_of_inputs_and_data_of_python_are_kept(tmp_path: Path) -> None:
     settings = {"data.source_field": [0, 2], "data.target_field": 1, "training.device": "cpu"}
     settings |= {"training.max_steps": 2, "training.validate_every": 2, "model.encoder.size": 8}
     settings |= {"model.decoder.size": 8, "training.threads": 1}
-    base = tasks.train("inflection", tmp_path / "teacher", train=rows, settings=settings, quiet=True)
-    student = distill([base.folder], rows, tmp_path / "student", inputs=["w800\tN;PL"], overrides=SHORT, quiet=True)
+    bases = [
+        tasks.train("inflection", tmp_path / f"{seed}", train=rows, settings=settings | {"seed": seed}, quiet=True)
+        for seed in (1, 2)
+    ]
+    student = distill(
+        [base.folder for base in bases], rows, tmp_path / "student", inputs=["w800\tN;PL"], overrides=SHORT, quiet=True
+    )
     lines = (tmp_path / "student/data/train.jsonl").read_text().splitlines()
     assert all(len(json.loads(line)) == 3 for line in lines)
     assert json.loads(lines[0])[0::2] in [list(row[0::2]) for row in rows]

@@ -298,6 +298,12 @@ def test_models_that_do_not_belong_together_are_refused_with_what_differs(tmp_pa
         "  source: the case: keep, lower",
         "  source: the units: character, separator (separator ';')",
     ]
+    columns = made(0, name="columns"), made(1, name="others")
+    for each, case in zip(columns, ("lower", "keep"), strict=True):
+        side = SideConfig(units=("character", "separator"), separator=";", case=case)
+        each.source = Field.build(side, ["ab\tc;d"], num_columns=2)
+    assert columns[0].differences(columns[0]) == []
+    assert columns[0].differences(columns[1]) == ["source: the case: lower, keep"]
     with pytest.raises(ConfigError, match=r"nowhere is not a saved model"):
         first.predict(["a"], search=first.config.decoding.replace(ensemble=tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match=r"nowhere is not a saved model"):

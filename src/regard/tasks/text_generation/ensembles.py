@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,11 +43,10 @@ def ensemble_of(models: Sequence[AbstractWriter[Any, Any]], **options: Any) -> E
 
 def differences_of_fields(ours: Field, theirs: Field) -> list[str]:
     """The differences of two fields, a line each."""
-    lines = [
-        f"the {name}: {value}, {getattr(theirs.normalisation, name)}"
-        for name, value in asdict(ours.normalisation).items()
-        if value != getattr(theirs.normalisation, name)
-    ]
+    # that of each column, if there are several
+    of_both = [getattr(field.normalisation, "each", field.normalisation) for field in (ours, theirs)]
+    values = {name: tuple(getattr(one, name) for one in of_both) for name in ("case", "unicode")}
+    lines = [f"the {name}: {first}, {second}" for name, (first, second) in values.items() if first != second]
     if (units := described(ours.units)) != (other := described(theirs.units)):
         lines.append(f"the units: {_listed(units)}, {_listed(other)}")
     if ours.vocabulary.symbols != theirs.vocabulary.symbols:
