@@ -29,7 +29,13 @@ from regard.training.progress import quiet as silenced
 from regard.training.progress import say
 from regard.training.report import Callback
 
-NOT_COPIED = tuple(f"training.{name}" for name in ("start_from", "replay", "former", "device", "threads", "sharding"))
+NOT_COPIED = tuple(
+    f"training.{name}"
+    for name in (
+        *("epochs", "max_steps", "batch_tokens", "warmup_steps", "validate_every"),  # follow from the student's data
+        *("start_from", "replay", "former", "device", "threads", "sharding"),
+    )
+)
 """The keys of the first teacher's configuration that are not those of its student."""
 
 
@@ -61,7 +67,8 @@ def distill(
         folder: the run folder, as for `train`.
         dev: held-out data; None: the share of `data` that the configuration holds out.
         inputs: a file with an input on each line, or texts.
-        student: a configuration as `train` takes it; that of the first teacher if None.
+        student: a configuration as `train` takes it; if None, that of the first teacher, except that the sizes of
+            batches and the number of steps follow from the student's data.
         relabel: whether outputs that teachers predict for inputs of the data are learned.
         search: keys of `decoding` with which teachers predict, such as `{"reranker": path}`; the rest is that of the
             first teacher.
