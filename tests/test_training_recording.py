@@ -120,7 +120,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def by_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Adam makes rounding of small gradients as large as its steps."""
     for name in ("Adam", "AdamW"):
-        monkeypatch.setattr(f"regard.training.step.{name}", descent)
+        monkeypatch.setattr(f"regard.training.optimizers.{name}", descent)
 
 
 @pytest.mark.parametrize("task", RECORDED)
