@@ -20,6 +20,7 @@ import time
 from collections import defaultdict
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,10 @@ def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measure(model: dict[str, Any], task: str, seed: int, steps: int, folder: Path) -> dict[str, Any]:
-    """Trains a mechanism on a task, and tests it at every length."""
-    data = folder.parent / "data"
+def measure(model: dict[str, Any], task: str, seed: int, steps: int, folder: Path, data: Path) -> dict[str, Any]:
+    """Trains a mechanism on a task, and tests it at every length; the data are written unless they are there."""
     train = write(data / f"{task}-train.tsv", task, 50_000, 1, TRAINED, 1)
     dev = write(data / f"{task}-dev.tsv", task, 200, 1, TRAINED, 2)
-    shutil.rmtree(folder, ignore_errors=True)
     settings = merged(SETTINGS, {"model": model, "seed": seed, "training": {"max_steps": steps}})
     began = time.perf_counter()
     run = regard.train(settings, folder, train=train, dev=dev, quiet=True)
@@ -157,12 +156,11 @@ def main() -> None:
         if any(key.items() <= json.loads(line).items() for line in done):
             continue
         model = merged(listed[chosen[name].get("architecture", "recurrent")], chosen[name])
-        folder = options.log.parent / f"lengths-{part}"
-        figures_of = measure(model, task, seed, options.steps, folder)
-        if options.keep is None:
-            shutil.rmtree(folder)
-        else:
-            folder.rename(options.keep / f"{task}-{name.replace(' ', '-')}-{seed}")
+        with TemporaryDirectory(dir=options.log.parent) as temporary:
+            folder = Path(temporary) / "run"
+            figures_of = measure(model, task, seed, options.steps, folder, options.log.parent / "data")
+            if options.keep is not None:
+                shutil.move(folder, options.keep / f"{task}-{name.replace(' ', '-').replace(',', '')}-{seed}")
         with options.log.open("a") as file:
             file.write(json.dumps(key | figures_of) + "\n")
         print(json.dumps(key | figures_of), flush=True)

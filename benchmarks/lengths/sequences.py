@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,7 +68,9 @@ def write(path: Path, task: str, count: int, shortest: int, longest: int, seed: 
     """Writes pairs, unless they are there."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        synthetic.write(path, pairs(task, count, shortest, longest, seed))
+        begun = path.with_suffix(f".{os.getpid()}")  # another process may write the same file
+        synthetic.write(begun, pairs(task, count, shortest, longest, seed))
+        begun.rename(path)
     return path
 
 
