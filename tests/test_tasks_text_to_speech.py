@@ -43,7 +43,7 @@ from regard.runs.folder import check_data
 from regard.runs.material import check_all
 from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.text_to_speech import reading
-from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
+from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE, advice, milestone
 from regard.tasks.text_to_speech.config import FrontEndName, TextToSpeechConfig
 from regard.tasks.text_to_speech.evaluation import (
     log_magnitudes,
@@ -707,25 +707,30 @@ def test_losses_on_alignments_end(data: Path) -> None:
     assert "alignment_guided_attention" not in loss_of(trainee, [0], step=2)[2]
 
 
-def test_location_relative_attention_is_guided_at_the_beginning(data: Path) -> None:
+def test_attention_that_would_keep_a_constant_speed_is_guided_at_the_beginning(data: Path) -> None:
     guided = "training.alignment_losses.guided_attention=3.0"
 
     def until(*overrides: str) -> int | None:
         return made(data, *overrides).config.training.alignment_losses_until
 
-    for recipe in ("gmm", "dynamic_convolution"):
+    for recipe, steps in GUIDED_STEPS.items():
         chosen = f"model.attention.recipe={recipe}"
-        assert until(chosen, guided) == GUIDED_STEPS
+        assert until(chosen, guided) == steps
         assert until(chosen, guided, "training.alignment_losses_until=7") == 7
         assert until(chosen, "training.alignment_losses.guided_attention=0") is None
         config = made(data, chosen, guided).config
         assert "alignment_losses_until" not in advice(config)
-        fine, coarse = (made(data, chosen, guided, f"model.decoder.num_frames={r}").config for r in (2, 4))
+        throughout = config.training.model_copy(update={"alignment_losses_until": None})
+        assert f"alignment_losses_until: {steps}" in advice(config.model_copy(update={"training": throughout}))
+    assert until("model.attention.recipe=location_sensitive", guided) is None
+
+
+def test_location_relative_attention_needs_fine_steps(data: Path) -> None:
+    for recipe in LOCATION_RELATIVE:
+        chosen = f"model.attention.recipe={recipe}"
+        fine, coarse = (made(data, chosen, f"model.decoder.num_frames={r}").config for r in (2, 4))
         assert "num_frames" not in advice(fine)
         assert "num_frames: 2" in advice(coarse)
-        throughout = config.training.model_copy(update={"alignment_losses_until": None})
-        assert f"alignment_losses_until: {GUIDED_STEPS}" in advice(config.model_copy(update={"training": throughout}))
-    assert until("model.attention.recipe=location_sensitive", guided) is None
 
 
 def test_steps_by_which_an_alignment_forms_grow_as_r_falls(data: Path) -> None:

@@ -16,9 +16,10 @@ COARSE, FINE = 4, 2
 CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
 """Recipes that can attend to any position at any step."""
 LOCATION_RELATIVE = ("dynamic_convolution", "gmm")
-"""Recipes without comparison with the symbols, which the guided loss holds at a constant speed."""
-GUIDED_STEPS = 200
-"""Steps of the guided loss for location-relative recipes."""
+"""Recipes without comparison with the symbols."""
+GUIDED_STEPS = {"dynamic_convolution": 200, "gmm": 200, "bahdanau": 400}
+"""Steps of the guided loss for recipes that it would hold at a constant speed: those that compare nothing with the
+symbols, and additive attention, which finds positions by counting as long as that is rewarded."""
 
 
 def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Milestone:
@@ -54,7 +55,8 @@ def advice(config: TextToSpeechConfig) -> str:
     remedies = []
     if not data.trim_silence:
         remedies.append("cut the silence around sentences (data.trim_silence: true)")
-    is_relative = config.model.attention.recipe in LOCATION_RELATIVE
+    recipe = config.model.attention.recipe
+    is_relative = recipe in LOCATION_RELATIVE
     if is_relative and decoder.num_frames > FINE:
         remedies.append(f"finer steps (model.decoder.num_frames: {FINE})")
     elif not is_relative and decoder.num_frames < COARSE:
@@ -63,16 +65,16 @@ def advice(config: TextToSpeechConfig) -> str:
         )
     if not training.alignment_losses.guided_attention:
         remedies.append("the guided loss (training.alignment_losses.guided_attention: 10)")
-    elif is_relative and (training.alignment_losses_until or math.inf) > GUIDED_STEPS:
+    elif (training.alignment_losses_until or math.inf) > (guided := GUIDED_STEPS.get(recipe, math.inf)):
         remedies.append(
-            f"the guided loss at the beginning only (training.alignment_losses_until: {GUIDED_STEPS}), since it holds "
-            f"{config.model.attention.recipe} at a constant speed"
+            f"the guided loss at the beginning only (training.alignment_losses_until: {guided}), since it holds "
+            f"{recipe} at a constant speed"
         )
-    elif is_relative:
+    elif recipe in GUIDED_STEPS:
         remedies.append("more steps (training.epochs)")
     elif training.alignment_losses_until is not None and training.alignment_losses_until < (training.align_by or 0):
         remedies.append("the guided loss for longer (training.alignment_losses_until)")
-    if config.model.attention.recipe in CONTENT_BASED:
+    if recipe in CONTENT_BASED:
         remedies.append("attention that moves forward only (model.attention.recipe: forward_attention)")
     if data.units == "characters":
         remedies.append("phones in place of characters (data.units: phones)")

@@ -233,7 +233,7 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
     alignment_losses_until: Size | None = Field(
         default=None,
         description="the step from which on the losses on alignments are omitted; null: never. The default is chosen"
-        " for dynamic_convolution and gmm, which the guided loss keeps at a constant speed",
+        " for bahdanau, dynamic_convolution and gmm, which the guided loss keeps at a constant speed",
         json_schema_extra=FROM_DATA | only_with("alignment_losses", unless=None),
     )
     align_by: Size | None = Field(

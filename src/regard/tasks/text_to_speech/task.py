@@ -22,7 +22,7 @@ from regard.runs.contract import AbstractTask, Metric
 from regard.runs.fingerprints import DataFile
 from regard.runs.plan import Plan, choose_steps
 from regard.runs.trained_items import DataItem
-from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
+from regard.tasks.text_to_speech.advice import GUIDED_STEPS
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network
 from regard.tasks.text_to_speech.config import TextToSpeechConfig
 from regard.tasks.text_to_speech.model import FIELD, SpeechModel
@@ -165,8 +165,9 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         steps = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
         r = config.model.decoder.num_frames
         keys.choose("training.align_by", two_digits(ALIGNED * max(growth, 0.2) * max(1, 3 / r)))
-        if config.model.attention.recipe in LOCATION_RELATIVE and config.training.alignment_losses.guided_attention:
-            keys.choose("training.alignment_losses_until", GUIDED_STEPS)
+        guided = GUIDED_STEPS.get(config.model.attention.recipe)
+        if guided is not None and config.training.alignment_losses.guided_attention:
+            keys.choose("training.alignment_losses_until", guided)
         front_end = FRONT_ENDS[config.data.front_end]
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
         distinct = counted(len(material.field.vocabulary.symbols), "unit|units")
