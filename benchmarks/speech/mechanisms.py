@@ -12,7 +12,7 @@ evaluate` of the saved model on all held-out sentences: teacher-forced for align
 `picture` draws the teacher-forced alignments of a held-out sentence, with the labels' ends of phones in red.
 
 Mechanisms that compare nothing with the symbols have the guided loss for 200 steps only, and additive attention for
-400 (a default of theirs): later it holds them at a constant speed, which is its minimum and needs no look at what is
+800 (a default of theirs): later it holds them at a constant speed, which is its minimum and needs no look at what is
 said. The former, and stepwise monotonic attention, which moves by at most one symbol a step, have finer steps
 (`FINE`).
 """

@@ -17,7 +17,7 @@ CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
 """Recipes that can attend to any position at any step."""
 LOCATION_RELATIVE = ("dynamic_convolution", "gmm")
 """Recipes without comparison with the symbols."""
-GUIDED_STEPS = {"dynamic_convolution": 200, "gmm": 200, "bahdanau": 400}
+GUIDED_STEPS = {"dynamic_convolution": 200, "gmm": 200, "bahdanau": 800}
 """Steps of the guided loss for recipes that it would hold at a constant speed: those that compare nothing with the
 symbols, and additive attention, which finds positions by counting as long as that is rewarded."""
 
