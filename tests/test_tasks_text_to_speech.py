@@ -720,6 +720,8 @@ def test_attention_that_would_keep_a_constant_speed_is_guided_at_the_beginning(d
         assert until(chosen, "training.alignment_losses.guided_attention=0") is None
         config = made(data, chosen, guided).config
         assert "alignment_losses_until" not in advice(config)
+        short = made(data, chosen, guided, "training.alignment_losses_until=7").config
+        assert "the guided loss for longer" in advice(short)
         throughout = config.training.model_copy(update={"alignment_losses_until": None})
         assert f"alignment_losses_until: {steps}" in advice(config.model_copy(update={"training": throughout}))
     assert until("model.attention.recipe=location_sensitive", guided) is None

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from sequences import TASKS, right_prefix, write
+from sequences import TASKS, read, right_prefix, write
 
 import regard
 from regard.decoding import Search
@@ -68,8 +68,8 @@ def measure(model: dict[str, Any], task: str, seed: int, steps: int, folder: Pat
     exact, prefix = {}, {}
     for length in LENGTHS:
         path = write(data / f"{task}-{length}.tsv", task, TESTED, length, length, 3)
-        inputs, references = zip(*(line.split("\t") for line in path.read_text().splitlines()))
-        predicted = run.model.predict(list(inputs), search=Search(beam=1), alignment=False)
+        inputs, references = read(path)
+        predicted = run.model.predict(inputs, search=Search(beam=1), alignment=False)
         outputs = [each.text for each in predicted]
         exact[length] = float(np.mean([a == b for a, b in zip(outputs, references)]))
         prefix[length] = float(np.mean([right_prefix(a.split(), b.split()) for a, b in zip(outputs, references)]))

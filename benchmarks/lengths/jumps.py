@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sequences import read
 from torch import Tensor
 
 import regard
@@ -57,8 +58,8 @@ def main() -> None:
     model: Any = regard.load(str(options.model))
     if options.side is not None:
         limit(model.module.encoder, options.side, options.symbols)
-    inputs, references = zip(*(line.split("\t") for line in options.data.read_text().splitlines()), strict=True)
-    predicted = model.predict(list(inputs), search=Search(beam=1))
+    inputs, references = read(options.data)
+    predicted = model.predict(inputs, search=Search(beam=1))
     right = np.mean([each.text == reference for each, reference in zip(predicted, references, strict=True)])
     jumps = []
     for each in predicted:

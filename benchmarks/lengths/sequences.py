@@ -74,6 +74,12 @@ def write(path: Path, task: str, count: int, shortest: int, longest: int, seed: 
     return path
 
 
+def read(path: Path) -> tuple[list[str], list[str]]:
+    """The inputs and the outputs of written pairs."""
+    inputs, outputs = zip(*(line.split("\t") for line in path.read_text().splitlines()), strict=True)
+    return list(inputs), list(outputs)
+
+
 def right_prefix(output: Sequence[str], reference: Sequence[str]) -> float:
     """The share of the reference that the output has right from the beginning on."""
     wrong = next((i for i, (a, b) in enumerate(zip(output, reference)) if a != b), min(len(output), len(reference)))

@@ -183,7 +183,7 @@ def tacotron1(
         postnet_filters, postnet_size: K of the postnet's CBHG, and both of its directions together.
         num_linear: N, the frequencies of the linear spectrogram; None for no postnet.
         momentum: of batch normalisation. The original programs have TensorFlow's 0.99, which is 0.01 here: they
-            evaluate with statistics of the last hundred steps, to which the weights of an early step do not belong.
+            evaluate with statistics of about the last hundred steps, while weights change fast early in training.
         padding: the id whose embedding is zero; None for none.
         like: another program (`regard.interop.variants`), whose sizes are then the defaults.
         decoder: fields of `DecoderSizes`; here r is 5, cells are 256, the prenet is 256 and 128 and drops in training.

@@ -52,10 +52,10 @@ def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Mi
 def advice(config: TextToSpeechConfig) -> str:
     """Settings to try that the configuration does not have."""
     decoder, data, training = config.model.decoder, config.data, config.training
+    recipe, until = config.model.attention.recipe, training.alignment_losses_until or math.inf
     remedies = []
     if not data.trim_silence:
         remedies.append("cut the silence around sentences (data.trim_silence: true)")
-    recipe = config.model.attention.recipe
     is_relative = recipe in LOCATION_RELATIVE
     if is_relative and decoder.num_frames > FINE:
         remedies.append(f"finer steps (model.decoder.num_frames: {FINE})")
@@ -65,15 +65,15 @@ def advice(config: TextToSpeechConfig) -> str:
         )
     if not training.alignment_losses.guided_attention:
         remedies.append("the guided loss (training.alignment_losses.guided_attention: 10)")
-    elif (training.alignment_losses_until or math.inf) > (guided := GUIDED_STEPS.get(recipe, math.inf)):
+    elif until > (guided := GUIDED_STEPS.get(recipe, math.inf)):
         remedies.append(
             f"the guided loss at the beginning only (training.alignment_losses_until: {guided}), since it holds "
             f"{recipe} at a constant speed"
         )
+    elif until < GUIDED_STEPS.get(recipe, training.align_by or 0):
+        remedies.append("the guided loss for longer (training.alignment_losses_until)")
     elif recipe in GUIDED_STEPS:
         remedies.append("more steps (training.epochs)")
-    elif training.alignment_losses_until is not None and training.alignment_losses_until < (training.align_by or 0):
-        remedies.append("the guided loss for longer (training.alignment_losses_until)")
     if recipe in CONTENT_BASED:
         remedies.append("attention that moves forward only (model.attention.recipe: forward_attention)")
     if data.units == "characters":
