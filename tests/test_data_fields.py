@@ -268,6 +268,8 @@ def damaged(folder: Path, **changes: Any) -> Path:
         ({"normalisation": {"case": "title", "unicode": "NFC"}}, "needs a `case`, one of keep, upper, lower"),
         ({"normalisation": {"case": "keep", "unicode": "UTF"}}, "needs a `unicode`, one of keep, NFC"),
         ({"normalisation": None}, "needs a `case`"),
+        ({"longest": "long"}, "`longest` must be a number of symbols; got 'long'"),
+        ({"longest": 0}, "`longest` must be a number of symbols; got 0"),
     ],
 )
 def test_a_damaged_or_newer_file_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

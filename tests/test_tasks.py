@@ -26,6 +26,7 @@ from regard.tasks.encoded import pad
 from regard.tasks.learnable import check_learnable
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.config import RecurrentConfig, TextToTextConfig
+from regard.tasks.text_to_text.reading import read_pairs
 
 SMALL = {
     "encoder": {"size": 8, "embedding_size": 6, "dropout": 0.0},
@@ -87,6 +88,32 @@ def test_inputs_that_cannot_be_handled_warn_and_harm_nobody() -> None:
     assert "'?'" in strange.warnings[0]
     with pytest.raises(DataError, match=r"input 2 .*the input is empty"):
         model.predict(["abc", "  "], strict=True)
+
+
+def test_an_input_longer_than_all_of_training_has_a_warning(tmp_path: Path) -> None:
+    lines = ["ab\tb", "abcd\tabc", "abcde\tabcde", f"ba{'c' * 40}\tab", f"c\t{'c' * 40}"]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "dev.tsv").write_text(f"{'c' * 20}\tb\n")
+    data = {"train": tmp_path / "pairs.tsv", "dev": tmp_path / "dev.tsv", "max_length": 30}
+    config = TextToTextConfig(data=data, model=SMALL)
+    material = read_pairs(config.data)
+    assert (material.source.longest, material.target.longest) == (5, 5)
+    save(TextToText.build(config, material.source, material.target), tmp_path / "model")
+    model = load(tmp_path / "model")
+    as_long, longer = model.predict(["ccccc", "cccccc"], search=Search(beam=1))
+    assert as_long.warnings == ()
+    assert longer.warnings == ("6 symbols, but training had at most 5",)
+    assert model.align([("ab", "cccccc")])[0].warnings == ("6 symbols of the output, but training had at most 5",)
+    assert model.source.extended(replace(model.source, longest=3)).longest == 5
+    assert model.source.extended(replace(model.source, longest=None)).longest is None
+
+
+def test_joint_vocabularies_know_the_longest_text_of_both_sides(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("ab\tbcdef\n" * 3)
+    data = {"train": tmp_path / "pairs.tsv", "dev": tmp_path / "pairs.tsv", "joint_vocabulary": True}
+    material = read_pairs(TextToTextConfig(data=data, model=SMALL).data)
+    assert material.source is material.target
+    assert material.source.longest == 5
 
 
 def test_one_text_instead_of_a_list_is_an_error_that_shows_the_right_call() -> None:

@@ -846,6 +846,11 @@ def test_texts_that_cannot_be_read_are_said_and_harm_nobody(trained: Path) -> No
     assert empty.samples is None
     assert "units that the training did not have: '9'" in unknown.warnings[0]
     assert torch.allclose(whole.mel, model.predict(["a sea"])[0].mel, atol=1e-4)
+    most = model.field.longest
+    assert most is not None
+    as_long, longer = model.predict(["a" * most, "a" * (most + 1)], sound=False)
+    said = f"{most + 1} units, but training had at most {most}"
+    assert (said in as_long.warnings, said in longer.warnings) == (False, True)
     for text in ("", "a 9"):
         with pytest.raises(DataError, match=f"input 1 \\('{text}'"):
             model.predict([text], strict=True)

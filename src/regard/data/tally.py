@@ -49,6 +49,19 @@ def unknown_symbols(names: Iterable[str], subject: str, *, most: int = MOST_NAME
     return Caution(f"{subject}: {first_of(list(map(repr, distinct)), most)}", subject, names)
 
 
+def longer_than_training(count: int, most: int, names: str) -> Caution:
+    """A warning about an input of `count` symbols, where training had none of more than `most`.
+
+    Args:
+        names: what the symbols are, in the plural.
+
+    >>> longer_than_training(60, 20, "letters")
+    '60 letters, but training had at most 20'
+    """
+    text = f"{count} {names}, but training had at most {most}"
+    return Caution(text, f"more {names} than the {most} that training had at most")
+
+
 @dataclass(slots=True)
 class SymbolTally:
     """Counts of symbols and of the items that have them.

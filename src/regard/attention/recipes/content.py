@@ -47,6 +47,9 @@ def bahdanau(
     In the paper the query is the decoder state before the step (`order: attend_then_recur` of a decoder); with
     tf.contrib.seq2seq's BahdanauAttention it is the state after it.
 
+    Inputs longer than in training are rarely read at twice their length; `location_sensitive` reads them
+    (`docs/lengths.md`).
+
     Source: Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate
     (arXiv 1409.0473).
     """
@@ -75,6 +78,8 @@ def vinyals(
         size: width of each head's hidden layer; M if None.
         num_heads: each head has its own W₁, W₂ and v.
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`).
 
     Source: Vinyals et al. 2015, Grammar as a Foreign Language (arXiv 1412.7449), section 2; with several heads,
     attention_decoder of TensorFlow's legacy_seq2seq.
@@ -118,6 +123,9 @@ def luong(
             weights that fall like a Gaussian (`predictive`, see `PredictiveWindow`). All positions if None.
         reach: D, 10 if None; only with `local`.
         window: a further window; with `local` both apply.
+
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`); with
+    `local: monotonic` often, if outputs are as long as inputs.
 
     Source: Luong, Pham & Manning 2015, Effective Approaches to Attention-based Neural Machine Translation
     (arXiv 1508.04025), section 3.1; local: section 3.2.
@@ -179,6 +187,8 @@ def key_value(
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`).
 
     Source: Daniluk et al. 2017, Frustratingly Short Attention Spans in Neural Language Modeling (arXiv 1702.04521),
     section 2.2.
@@ -264,6 +274,8 @@ def show_attend_tell(
         gate: "scalar" as in the paper and in arctic-captions' `selector`, "vector" as in sgrvinod's tutorial, or None.
         like: another program (`regard.interop.variants`); None is also arctic-captions, whose bias of v has no effect.
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`).
 
     Source: Xu et al. 2015, Show, Attend and Tell: Neural Image Caption Generation with Visual Attention
     (arXiv 1502.03044), sections 3.1.2 and 4.

@@ -62,6 +62,9 @@ def location_sensitive(
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
+    Inputs longer than in training are read at ten times their length, in any order, if the weights are `cumulative`
+    (`docs/lengths.md`).
+
     Source: Chorowski et al. 2015, Attention-Based Models for Speech Recognition (arXiv 1506.07503); the defaults are
     Tacotron 2's (arXiv 1712.05884).
     """
@@ -118,6 +121,8 @@ def coverage(
         first_alignment: the initial sum: `zeros`, or weights `uniform` over the source.
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`).
 
     Source: See, Liu & Manning 2017, Get To The Point: Summarization with Pointer-Generator Networks (arXiv 1704.04368).
     """
@@ -205,6 +210,8 @@ def dynamic_convolution(
         like: another program (`regard.interop.variants`).
         window: a further window; both apply.
 
+    Inputs longer than in training are read at ten times their length if each symbol has one output (`docs/lengths.md`).
+
     Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
     (arXiv 1910.10288).
     """
@@ -252,6 +259,8 @@ def gmm(
         initial_step, initial_width: before training, in positions, of versions with "b"; 1 and 10 in the paper. Speech
             of phones in steps of two frames moves by about 0.4 positions.
         like: another program (`regard.interop.variants`).
+
+    Inputs longer than in training are read at twice their length, and not at three times it (`docs/lengths.md`).
 
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.
     2020 (arXiv 1910.10288).

@@ -57,6 +57,8 @@ def monotonic(
         like: another program (`regard.interop.variants`); tensorflow-addons' mode `recursive` is None.
         window: which positions may be attended to; all if None.
 
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`).
+
     Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).
     """
     scoring: AbstractScore
@@ -107,6 +109,8 @@ def mocha(
         num_heads: each head has its own reader; the contexts are concatenated.
         window: which positions may be attended to; all if None.
 
+    Inputs longer than in training are rarely read at twice their length (`docs/lengths.md`).
+
     Source: Chiu & Raffel 2018, Monotonic Chunkwise Attention (arXiv 1712.05382).
     """
     return Mechanism(
@@ -144,6 +148,8 @@ def milk(
             whole source attends to all of it.
         num_heads: each head has its own reader; the contexts are concatenated.
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are read at twice their length, and not at four times it (`docs/lengths.md`).
 
     Source: Arivazhagan et al. 2019, Monotonic Infinite Lookback Attention for Simultaneous Machine Translation
     (arXiv 1906.05218).
@@ -184,6 +190,8 @@ def stepwise_monotonic(
         num_heads: each head has its own reader; the contexts are concatenated.
         bias, noise, hard, remaining: as in `StepwiseAlignment`.
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are read at ten times their length if each symbol has one output (`docs/lengths.md`).
 
     Source: He, Deng & He 2019, Robust Sequence-to-Sequence Acoustic Modeling with Stepwise Monotonic Attention for
     Neural TTS (arXiv 1906.00672).
@@ -228,6 +236,9 @@ def forward_attention(
         num_heads: each head has its own α and u.
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
+
+    Inputs longer than in training are read at ten times their length if each symbol has one output, and at twice it if
+    some have none (`docs/lengths.md`).
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis
     (arXiv 1807.06736).

@@ -74,6 +74,9 @@ def multi_head(
         alignment: the alignment, by name (`alignment_named`).
         window: a further window.
 
+    Inputs longer than in training: with `positions` linear_bias or relative a recurrent decoder reads ten times their
+    length if each symbol has one output; with others rarely twice their length (`docs/lengths.md`).
+
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2.
     """
     if positions not in (None, *get_args(Positions)):

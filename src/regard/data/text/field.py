@@ -73,11 +73,16 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Field:
-    """Normalisation, units and vocabulary of one side; saved with the model."""
+    """Normalisation, units and vocabulary of one side; saved with the model.
+
+    Args:
+        longest: the most symbols of a training text; None if that is not known.
+    """
 
     normalisation: Normalisation | ColumnNormalisation | Normaliser
     units: Units
     vocabulary: Vocabulary
+    longest: int | None = None
 
     def extended(self, other: Field) -> Field:
         """The other field with the symbols of this one before its own.
@@ -87,9 +92,10 @@ class Field:
         """
         if type(self.units) is not type(other.units):
             return other
+        longest = None if self.longest is None or other.longest is None else max(self.longest, other.longest)
         if self.units.inventory is not None:
-            return self
-        return replace(other, vocabulary=self.vocabulary.extended(other.vocabulary))
+            return replace(self, longest=longest)
+        return replace(other, vocabulary=self.vocabulary.extended(other.vocabulary), longest=longest)
 
     @classmethod
     def build(
@@ -241,6 +247,8 @@ class Field:
         else:
             stored = asdict(each)
         header: dict[str, Any] = {"normalisation": stored, **described(self.units)}
+        if self.longest is not None:
+            header["longest"] = self.longest
         if isinstance(self.units, SentencePieceUnits):
             (folder / f"{name}.model").write_bytes(self.units.model)
         document.write(folder / f"{name}.json", header, self.vocabulary.symbols)
@@ -278,7 +286,10 @@ class Field:
             raise DataError(
                 f"{path}: the symbols are not those of the {names} units; the files are from different models."
             )
-        return cls(normalisation, units, Vocabulary(symbols))
+        longest = header.get("longest")
+        if longest is not None and (type(longest) is not int or longest < 1):
+            raise DataError(f"{path}: `longest` must be a number of symbols; got {longest!r}.")
+        return cls(normalisation, units, Vocabulary(symbols), longest)
 
 
 def _has(units: Units, symbols: tuple[str, ...]) -> bool:

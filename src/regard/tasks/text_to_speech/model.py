@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.audio import FRONT_ENDS, Standardisation, encode_wave, griffin_lim, write_wave
 from regard.data.input_rows import InputRow, InputTable
 from regard.data.speech.ljspeech import BAR, is_id, read_ljspeech
-from regard.data.tally import unknown_symbols
+from regard.data.tally import longer_than_training, unknown_symbols
 from regard.data.text import EOS, Encoding, Field, Vocabulary
 from regard.data.text.field import REPLACEMENTS
 from regard.data.text.normaliser import Normaliser, TextFunction
@@ -224,7 +224,11 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             return (encoding.refusal or "there are no units to read aloud: the text is empty",)
         hint = " (the model reads phones with blanks between them)" if self.config.data.units == "phones" else ""
         subject = f"units that the training did not have{hint}"
-        return (unknown_symbols(encoding.unknown, subject),) if encoding.unknown else ()
+        warnings = [unknown_symbols(encoding.unknown, subject)] if encoding.unknown else []
+        count, most = len(encoding.tokens), self.field.longest
+        if most is not None and count > most:
+            warnings.append(longer_than_training(count, most, "units"))
+        return tuple(warnings)
 
     @torch.no_grad()
     def speak(self, sequences: Sequence[NDArray[np.int64]], *, alignment: bool = False) -> list[Speech]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -133,8 +133,8 @@ def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
     if not train:
         raise DataError(f"{data.train}: no sentence is as short as data.max_seconds={data.max_seconds:g}.")
     dev = read_sentences(data, held_out, data.dev or data.train, messages, empty)
-    vocabulary = Vocabulary.build(empty.split(item.text) for item in train)
-    field = Field(empty.normalisation, empty.units, vocabulary)
+    texts = [empty.split(item.text) for item in train]
+    field = replace(empty, vocabulary=Vocabulary.build(texts), longest=max(map(len, texts)))
     scale, linear_scale = Standardisation.fit(item.mel for item in train), None
     if has_linear(config.model):
         some = train[:: -(-len(train) // SCALED)]

@@ -18,7 +18,7 @@ from regard.config.texts import ParallelFiles, TextDecodingConfig
 from regard.data import Pair, Pairs
 from regard.data.input_rows import InputTable, separated_table
 from regard.data.table_rows import TAB
-from regard.data.tally import Caution, unknown_symbols
+from regard.data.tally import longer_than_training, unknown_symbols
 from regard.data.text import (
     BOS,
     EOS,
@@ -507,13 +507,13 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if not encoding.tokens:
             return (encoding.refusal or f"the {side} is empty",)
         warnings: list[str] = []
-        label = "" if side == "input" else f"{side}: "
+        field, of_side = (self.source, "") if side == "input" else (self.target, f" of the {side}")
         if unknown:
-            warnings.append(unknown_symbols(unknown, f"{label}not in the training data, read as <unk>"))
-        if len(encoding.tokens) > self.config.data.max_length:
-            count, most = len(encoding.tokens), self.config.data.max_length
-            text = f"{label}{count} symbols, but training had at most {most}"
-            warnings.append(Caution(text, f"{label}more than the {most} symbols that training had at most"))
+            subject = "not in the training data, read as <unk>"
+            warnings.append(unknown_symbols(unknown, subject if side == "input" else f"{side}: {subject}"))
+        count, most = len(encoding.tokens), field.longest or self.config.data.max_length
+        if count > most:
+            warnings.append(longer_than_training(count, most, f"symbols{of_side}"))
         return tuple(warnings)
 
 
