@@ -91,7 +91,7 @@ def test_inputs_that_cannot_be_handled_warn_and_harm_nobody() -> None:
 
 
 def test_an_input_longer_than_all_of_training_has_a_warning(tmp_path: Path) -> None:
-    lines = ["ab\tb", "abcd\tabc", "abcde\tabcde", f"ba{'c' * 40}\tab", f"c\t{'c' * 40}"]
+    lines = ["ab\tb", "abcdefg\t", "abcd\tabc", "abcde\tabcde", f"ba{'c' * 40}\tab", f"c\t{'c' * 40}"]
     (tmp_path / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines))
     (tmp_path / "dev.tsv").write_text(f"{'c' * 20}\tb\n")
     data = {"train": tmp_path / "pairs.tsv", "dev": tmp_path / "dev.tsv", "max_length": 30}

@@ -54,11 +54,8 @@ def main() -> None:
         for seed in options.seeds.split(","):
             for recipe in options.recipes.split(","):
                 settings = {"seed": int(seed), "model.attention.recipe": recipe, "training.threads": 1}
-                place, data = (
-                    options.output / f"{language}-{recipe}-{seed}",
-                    {each: paths[each] for each in ("train", "dev")},
-                )
-                run = regard.train("g2p", place, settings=settings, quiet=True, **data)
+                place = options.output / f"{language}-{recipe}-{seed}"
+                run = regard.train("g2p", place, train=paths["train"], dev=paths["dev"], settings=settings, quiet=True)
                 for name, path in paths.items():
                     if name != "train":
                         wrong = run.model.evaluate(path).metrics["sequence_error_rate"]

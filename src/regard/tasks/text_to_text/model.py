@@ -507,13 +507,14 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if not encoding.tokens:
             return (encoding.refusal or f"the {side} is empty",)
         warnings: list[str] = []
-        field, of_side = (self.source, "") if side == "input" else (self.target, f" of the {side}")
+        field, label, names = self.source, "", "symbols"
+        if side != "input":
+            field, label, names = self.target, f"{side}: ", f"symbols of the {side}"
         if unknown:
-            subject = "not in the training data, read as <unk>"
-            warnings.append(unknown_symbols(unknown, subject if side == "input" else f"{side}: {subject}"))
+            warnings.append(unknown_symbols(unknown, f"{label}not in the training data, read as <unk>"))
         count, most = len(encoding.tokens), field.longest or self.config.data.max_length
         if count > most:
-            warnings.append(longer_than_training(count, most, f"symbols{of_side}"))
+            warnings.append(longer_than_training(count, most, names))
         return tuple(warnings)
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from regard.data import Finding, Pairs
 from regard.data.finding import NUM_EXAMPLES, too_few
 from regard.data.pairs import JoinedPairs
-from regard.data.sizes import Sizes
 from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, open_pairs
 from regard.data.text.checks import report
@@ -201,7 +200,8 @@ def _read(data: PairDataConfig) -> PairTrainingData:
         counts[0].update(counts[1])
     source = source.with_counts(counts[0], data.source, name="source")
     target = source if is_shared else target.with_counts(counts[1], data.target, name="target")
-    longest = _longest(reading.train.sizes, data.max_length)
+    used = reading.train.sizes.within(data.max_length)
+    longest = [int(lengths.max(initial=1)) for lengths in (used.source, used.target)]
     source = replace(source, longest=max(longest) if is_shared else longest[0])
     target = source if is_shared else replace(target, longest=longest[1])
     return PairTrainingData(
@@ -214,12 +214,6 @@ def _read(data: PairDataConfig) -> PairTrainingData:
         reading,
         PairMixture.of(data, pairs, train),
     )
-
-
-def _longest(sizes: Sizes, most: int) -> tuple[int, int]:
-    """The most symbols of a source and of a target, of the pairs that are not left out because of their lengths."""
-    kept = (sizes.source <= most) & (sizes.target <= most)
-    return int(sizes.source[kept].max(initial=1)), int(sizes.target[kept].max(initial=1))
 
 
 def _shared(train: Survey, dev: Survey) -> SharedItems:
