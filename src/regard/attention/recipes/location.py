@@ -62,8 +62,8 @@ def location_sensitive(
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
-    Inputs longer than in training are read at ten times their length, in any order, if the weights are `cumulative`
-    (`docs/lengths.md`).
+    Inputs longer than in training are read at several times their length, in any order (`docs/lengths.md`):
+    `cumulative` also if some symbols have no output, `previous` and `both` at ten times it if each has one.
 
     Source: Chorowski et al. 2015, Attention-Based Models for Speech Recognition (arXiv 1506.07503); the defaults are
     Tacotron 2's (arXiv 1712.05884).
@@ -260,7 +260,7 @@ def gmm(
             of phones in steps of two frames moves by about 0.4 positions.
         like: another program (`regard.interop.variants`).
 
-    Inputs longer than in training are read at twice their length, and not at three times it (`docs/lengths.md`).
+    Inputs longer than in training are read at twice their length, and rarely at three times it (`docs/lengths.md`).
 
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.
     2020 (arXiv 1910.10288).

@@ -149,7 +149,7 @@ def milk(
         num_heads: each head has its own reader; the contexts are concatenated.
         window: which positions may be attended to; all if None.
 
-    Inputs longer than in training are read at twice their length, and not at four times it (`docs/lengths.md`).
+    Inputs longer than in training are often read at twice their length, and not at four times it (`docs/lengths.md`).
 
     Source: Arivazhagan et al. 2019, Monotonic Infinite Lookback Attention for Simultaneous Machine Translation
     (arXiv 1906.05218).
@@ -237,8 +237,8 @@ def forward_attention(
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
-    Inputs longer than in training are read at ten times their length if each symbol has one output, and at twice it if
-    some have none (`docs/lengths.md`).
+    Inputs longer than in training are read at ten times their length if each symbol has one output, and rarely at twice
+    it if some have none (`docs/lengths.md`).
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis
     (arXiv 1807.06736).
