@@ -62,7 +62,7 @@ def location_sensitive(
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
-    Inputs longer than in training are read at several times their length, in any order (`docs/lengths.md`):
+    Inputs longer than in training are read at several times their length, forwards and backwards (`docs/lengths.md`):
     `cumulative` also if some symbols have no output, `previous` and `both` at ten times it if each has one.
 
     Source: Chorowski et al. 2015, Attention-Based Models for Speech Recognition (arXiv 1506.07503); the defaults are
@@ -210,7 +210,8 @@ def dynamic_convolution(
         like: another program (`regard.interop.variants`).
         window: a further window; both apply.
 
-    Inputs longer than in training are read at ten times their length if each symbol has one output (`docs/lengths.md`).
+    Inputs longer than in training are read forwards at ten times their length if each symbol has one output
+    (`docs/lengths.md`).
 
     Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
     (arXiv 1910.10288).
@@ -260,7 +261,8 @@ def gmm(
             of phones in steps of two frames moves by about 0.4 positions.
         like: another program (`regard.interop.variants`).
 
-    Inputs longer than in training are read at twice their length, and rarely at three times it (`docs/lengths.md`).
+    Inputs longer than in training are read forwards at twice their length if each symbol has one output
+    (`docs/lengths.md`).
 
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.
     2020 (arXiv 1910.10288).

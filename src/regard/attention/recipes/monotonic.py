@@ -191,7 +191,8 @@ def stepwise_monotonic(
         bias, noise, hard, remaining: as in `StepwiseAlignment`.
         window: which positions may be attended to; all if None.
 
-    Inputs longer than in training are read at ten times their length if each symbol has one output (`docs/lengths.md`).
+    Inputs longer than in training are read forwards at ten times their length if each symbol has one output
+    (`docs/lengths.md`).
 
     Source: He, Deng & He 2019, Robust Sequence-to-Sequence Acoustic Modeling with Stepwise Monotonic Attention for
     Neural TTS (arXiv 1906.00672).
@@ -237,8 +238,8 @@ def forward_attention(
         like: another program (`regard.interop.variants`).
         window: which positions may be attended to; all if None.
 
-    Inputs longer than in training are read at ten times their length if each symbol has one output, and rarely at twice
-    it if some have none (`docs/lengths.md`).
+    Inputs longer than in training are read forwards at ten times their length if each symbol has one output, and rarely
+    at twice it if some have none (`docs/lengths.md`).
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis
     (arXiv 1807.06736).
