@@ -358,12 +358,16 @@ def test_figures_on_training_text_are_refused(tmp_path: Path) -> None:
 def test_a_validation_is_the_evaluation_of_the_held_out_text(tmp_path: Path) -> None:
     text = RunningText.read(_fixed(), held_out=0.3)
     model = untrained()
-    validation = LanguageTrainee(model, text).validate()
-    nats = np.concatenate([model._token_nats(batch) for batch in model.windows(text, text.held_out).in_order(3)])
+    trainee = LanguageTrainee(model, text)
+    validation = trainee.validate()
+    nats = model.token_nats(model.windows(text, text.held_out))
     assert len(nats) == text.held_out.num_tokens
     assert validation.metrics["loss"] == pytest.approx(nats.mean().item(), abs=1e-5)
     assert validation.concern is not None
     assert "no better than the frequencies" in validation.concern
+    with torch.no_grad():
+        windows = [trainee._sum(batch) for batch in trainee.dev.in_order(1)]
+    np.testing.assert_allclose(trainee.held_out_terms().metrics["perplexity"].terms, windows, rtol=1e-5)
 
 
 # training

@@ -261,11 +261,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             vocabulary=self.text.vocabulary,
             keep_lines=True,
         )
-        rows = max(1, MOST_LOGITS // (len(self.text.vocabulary) * self.window))
-        windows = self.windows(text, text.train)
-        batches = observed(windows.in_order(rows), lambda each: (len(each.inputs), len(each.inputs)), len(windows))
-        parts = [self._token_nats(batch) for batch in batches]
-        nats = np.concatenate(parts)
+        nats = self.token_nats(self.windows(text, text.train))
         figures = Likelihood.of(float(nats.sum()), len(nats), text.train)
         return LikelihoodEvaluation(
             figures, text.train.num_unknown, Stretches(str(path), text, nats), text.train.unknown
@@ -290,6 +286,13 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         if context > self.window:
             raise ConfigError(f"context={context}: the window has only {self.window} tokens", ("decoding", "context"))
         return TextWindows(text, part, length=self.window + 1 - context, context=context)
+
+    @torch.inference_mode()
+    def token_nats(self, windows: TextWindows) -> NDArray[np.float64]:
+        """The negative log-likelihood of each scored token, in the order of the text."""
+        rows = max(1, MOST_LOGITS // (len(self.text.vocabulary) * self.window))
+        batches = observed(windows.in_order(rows), lambda each: (len(each.inputs), len(each.inputs)), len(windows))
+        return np.concatenate([self._nats(batch) for batch in batches])
 
     def report_facts(self, evaluation: LikelihoodEvaluation) -> ReportFacts:
         """The symbols that cost most nats; the worst stretches are drawn as texts that are continued."""
@@ -420,9 +423,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             sides=TEXT_SIDES,
         )
 
-    @torch.inference_mode()
-    def _token_nats(self, batch: TextBatch) -> NDArray[np.float64]:
-        """The negative log-likelihood of each scored token, in the order of the text."""
+    def _nats(self, batch: TextBatch) -> NDArray[np.float64]:
         inputs, targets, scored = (torch.from_numpy(part).to(self.device) for part in batch)
         log_probabilities = self.module(inputs.long()).log_probabilities
         likelihood: Tensor = log_probabilities.gather(-1, targets.long()[..., None])[..., 0]

@@ -77,9 +77,11 @@ class LanguageTrainee(AbstractArrayTrainee):
     @torch.no_grad()
     def held_out_terms(self) -> ItemTerms:
         """The items are windows of the held-out text."""
-        sums = np.array([self._sum(batch) for batch in self.dev.in_order(1)])
-        terms = {"perplexity": MetricTerms(sums, exponential), "loss": ratio_terms(sums[:, 0], sums[:, 1])}
-        return ItemTerms(range(len(sums)), terms, lambda index: ShownItem(str(index)))
+        tokens = self.model.token_nats(self.dev)
+        starts = np.arange(0, len(tokens), self.dev.length)
+        nats, counts = np.add.reduceat(tokens, starts), np.diff(starts, append=len(tokens))
+        terms = {"perplexity": MetricTerms(np.stack([nats, counts], 1), exponential), "loss": ratio_terms(nats, counts)}
+        return ItemTerms(range(len(starts)), terms, lambda index: ShownItem(str(index)))
 
     @property
     def examples(self) -> Iterator[str]:
