@@ -209,7 +209,7 @@ def test_alignments_are_those_of_align(g2p: Any) -> None:
 
 
 def test_confidence_and_abstaining_are_those_of_predict(g2p: Any) -> None:
-    body = {"inputs": ["attention", "xqzt"], "confidence": True, "at_least": 0.5}
+    body = {"inputs": ["hello", "qqq"], "confidence": True, "at_least": 0.5}
     first, second = g2p.post("/v1/predict", json=body).json()["predictions"]
     assert (first["abstained"], second["abstained"]) == (False, True)
     assert first["confidence"] > 0.5 > second["confidence"]
@@ -232,7 +232,7 @@ def test_confidence_and_abstaining_are_those_of_predict(g2p: Any) -> None:
         (422, {"json": {}}),
         (422, {"json": []}),
         (422, {"json": {"inputs": []}}),
-        (422, {"json": {"inputs": "attention"}}),
+        (422, {"json": {"inputs": "hello"}}),
         (422, {"json": {"inputs": ["a"], "serach": {}}}),
         (422, {"json": {"inputs": ["a"], "search": {"beam": "3"}}}),
         (422, {"json": {"inputs": ["a"], "search": {"method": "sampling", "beam": 3}}}),

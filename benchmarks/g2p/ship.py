@@ -76,7 +76,9 @@ def main(run: Path, dev: Path, target: Path) -> None:
     assert outcome is not None, "The run is not finished."
     data = model.config.data.model_copy(update={"train": Path("fit.tsv"), "dev": Path("chosen_on.tsv")})
     location, additive = Path("runs/location"), Path("runs/additive")
-    training = model.config.training.model_copy(update={"start_from": location, "teachers": (location, additive)})
+    training = model.config.training.model_copy(
+        update={"start_from": location, "teachers": (location, additive), "device": "auto"}
+    )
     model.config = model.config.model_copy(update={"data": data, "training": training})
     shutil.rmtree(target, ignore_errors=True)
     save(model, target, half=True)
