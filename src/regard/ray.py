@@ -43,7 +43,7 @@ class Predictor:
     >>> predictor = Predictor("g2p-en", input="word", confidence=True)
     >>> batch = predictor({"word": np.array(["attention", "regard"], dtype=object)})
     >>> batch["prediction"].tolist(), batch["prediction_confidence"].round(2).tolist()
-    (['AH T EH N SH AH N', 'R AH G AA R D'], [0.81, 0.74])
+    (['AH T EH N SH AH N', 'R AH G AA R D'], [0.5, 0.73])
     """
 
     def __init__(
