@@ -232,7 +232,7 @@ def test_confidence_and_abstaining_are_those_of_predict(g2p: Any) -> None:
         (422, {"json": {}}),
         (422, {"json": []}),
         (422, {"json": {"inputs": []}}),
-        (422, {"json": {"inputs": "hello"}}),
+        (422, {"json": {"inputs": "attention"}}),
         (422, {"json": {"inputs": ["a"], "serach": {}}}),
         (422, {"json": {"inputs": ["a"], "search": {"beam": "3"}}}),
         (422, {"json": {"inputs": ["a"], "search": {"method": "sampling", "beam": 3}}}),
