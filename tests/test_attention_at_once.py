@@ -229,6 +229,23 @@ def test_half_types_agree_with_the_steps(name, dtype):
     torch.testing.assert_close(found, expected, rtol=0.05, atol=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("automatic", [False, True])
+def test_gradients_of_short_sequences_of_half_types_are_those_in_float32_rounded_once(dtype, automatic):
+    halves = [x.to(dtype).requires_grad_() for x in dot_inputs()]
+    floats = [x.detach().float().requires_grad_() for x in halves]
+    with torch.autocast("cpu", torch.bfloat16, enabled=automatic):
+        found = ops.dot_attention(*halves, causal=True)
+    expected = ops.dot_attention(*floats, causal=True)
+    probe = torch.randn_like(found)
+    assert found.dtype == dtype
+    assert torch.equal(found, expected.to(dtype))
+    for a, b in zip(
+        torch.autograd.grad(found, halves, probe), torch.autograd.grad(expected, floats, probe.float()), strict=True
+    ):
+        assert torch.equal(a, b.to(dtype))
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_automatic_half_types_work(name):
     mechanism = MECHANISMS[name]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -10,13 +11,15 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from regard.errors import ShapeError
+from regard.ops.autograd import without_autocast
 from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import compiles, empty_reason, kernel_reason
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float, describe
 
 WIDE, MIN_PAIRS = 128, 1 << 16
-"""On the CPU, plain products are faster for heads wider than `WIDE` with fewer than `MIN_PAIRS` weights each."""
+"""On the CPU, for heads of fewer than `MIN_PAIRS` weights, plain products are faster if they are wider than `WIDE`, and
+torch's gradients in a half type take two to twelve times as long as those in float32."""
 
 
 def dot_attention(
@@ -159,8 +162,12 @@ class _DotAttention(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
         # torch's graph from detached inputs to the context, which `backward` runs, whichever kernel torch has chosen
         leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, ctx.needs_input_grad, strict=False)]
-        with torch.enable_grad():
-            context = attend(leaves[0], leaves[1], leaves[2], *options)
+        is_short = query.device.type == "cpu" and query.shape[1] * keys.shape[1] < MIN_PAIRS
+        in_float = is_short and query.dtype.itemsize < 4
+        with torch.enable_grad(), without_autocast("cpu") if in_float else nullcontext():
+            taken = [x.float() for x in leaves] if in_float else leaves
+            context = attend(taken[0], taken[1], taken[2], *options)
+            context = context.to(query.dtype) if in_float else context
         ctx.graph = context, leaves
         return context.detach()
 
