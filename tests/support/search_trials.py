@@ -137,7 +137,8 @@ def run_trial(trial: SearchTrial) -> bool:
 
     Results have at most as many hypotheses as asked for, distinct ones but for samples, in order. Their
     log-probabilities and alignments are those of a teacher-forced pass. A sentence alone has the results that it has in
-    the batch, and its stream is its first hypothesis. A second model changes the order only.
+    the batch, but for the order of equal scores, and its stream is its first hypothesis. A second model changes the
+    order only.
 
     Returns:
         False if the decoder does not have the attention that the settings read.
@@ -163,7 +164,12 @@ def run_trial(trial: SearchTrial) -> bool:
         _check(found, again, options, trial, what)
         alone = _found(subject, trial, options, [b])[0]
         ours, theirs = ([h.tokens.tolist() for h in each] for each in (found, alone))
-        require(ours == theirs, f"{what}: {ours} in a batch and {theirs} alone.")
+        # outputs of equal probability, as of a model that looks back one step, are in an order that rounding decides
+        same = len(ours) == len(theirs) and all(
+            left == right or math.isclose(a.score, c.score, abs_tol=1e-12)
+            for left, right, a, c in zip(ours, theirs, found, alone, strict=True)
+        )
+        require(same, f"{what}: {ours} in a batch and {theirs} alone.")
         for a, c in zip(found, alone, strict=True):
             require(math.isclose(a.score, c.score, abs_tol=1e-7), f"{what}: scores {a.score} and {c.score}.")
     _check_stream(subject, trial, options, together)
