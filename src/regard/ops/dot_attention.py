@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -97,9 +96,13 @@ def unsupported_reason(*inputs: Any, **options: Any) -> str | None:
         return f"the kernels need keys as wide as values; these have {keys.shape[3]} and {values.shape[3]} features"
     if (reason := empty_reason(query, keys, values)) is not None:
         return reason
-    if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MIN_PAIRS:
+    if keys.shape[3] > WIDE and _is_short_on_cpu(query, keys):
         return f"plain products are faster for heads of {keys.shape[3]} features and few weights"
     return None
+
+
+def _is_short_on_cpu(query: Tensor, keys: Tensor) -> bool:
+    return query.device.type == "cpu" and query.shape[1] * keys.shape[1] < MIN_PAIRS
 
 
 def fused(
@@ -116,7 +119,12 @@ def fused(
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
         return attend(query, keys, values, support, scale, causal)
-    return _DotAttention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
+    inputs = query, keys, values
+    if query.dtype.itemsize < 4 and _is_short_on_cpu(query, keys):
+        with without_autocast("cpu"):
+            context: Tensor = _DotAttention.apply(*(x.float() for x in inputs), support, scale, causal)  # type: ignore[no-untyped-call]
+        return context.to(query.dtype)
+    return _DotAttention.apply(*inputs, support, scale, causal)  # type: ignore[no-untyped-call]
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
@@ -162,12 +170,8 @@ class _DotAttention(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
         # torch's graph from detached inputs to the context, which `backward` runs, whichever kernel torch has chosen
         leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, ctx.needs_input_grad, strict=False)]
-        is_short = query.device.type == "cpu" and query.shape[1] * keys.shape[1] < MIN_PAIRS
-        in_float = is_short and query.dtype.itemsize < 4
-        with torch.enable_grad(), without_autocast("cpu") if in_float else nullcontext():
-            taken = [x.float() for x in leaves] if in_float else leaves
-            context = attend(taken[0], taken[1], taken[2], *options)
-            context = context.to(query.dtype) if in_float else context
+        with torch.enable_grad():
+            context = attend(leaves[0], leaves[1], leaves[2], *options)
         ctx.graph = context, leaves
         return context.detach()
 
