@@ -27,8 +27,9 @@ from regard.tasks.documents.config import DocumentsConfig, FlatConfig, Hierarchi
 from regard.tasks.documents.encoded import EncodedDocuments, SplitDocuments
 from regard.tasks.documents.evaluation import evaluation
 from regard.tasks.documents.reading import read_file
-from regard.tasks.documents.task import resolve
+from regard.tasks.documents.task import DocumentsTask, resolve
 from regard.tasks.documents.trainee import DocumentTrainee, without_words
+from regard.tasks.documents.word_vectors import word_vectors
 
 NOISE = ["The bus was late.", "It rained all day!", "We sat by the window.", "Lunch is at noon.", "A dog barked."]
 TELLING = {"good": ["It was a joy.", "What a fine meal."], "bad": ["It was awful.", "A waste of money."]}
@@ -276,6 +277,67 @@ def test_encoded_documents_are_padded_as_one_by_one() -> None:
             assert np.array_equal(ids.numpy(), expected[0])
     assert split.num_words.tolist() == [item.num_words for item in encoded]
     assert split.num_sentences.tolist() == [item.num_sentences for item in encoded]
+
+
+def random_documents(count: int, num_words: int, seed: int = 0) -> EncodedDocuments:
+    """Documents of one sentence of 1 to 12 words each, the last ids of which do not occur."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 12, count)
+    return EncodedDocuments(rng.integers(3, num_words - 2, lengths.sum()), lengths, np.ones(count, np.int64))
+
+
+def semantic_similarities(documents: EncodedDocuments, num_words: int, size: int) -> np.ndarray:
+    """The cosines of words by latent semantic analysis, by the formula, with numpy's decomposition."""
+    counts = np.zeros((num_words, len(documents)))
+    for number, (start, length) in enumerate(zip(documents.starts, documents.words, strict=True)):
+        np.add.at(counts[:, number], documents.flat[start : start + length], 1)
+    weights = 1 + np.log((1 + len(documents)) / (1 + (counts > 0).sum(1)))
+    matrix = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * weights[:, None]
+    left, singular, _ = np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0), full_matrices=False)
+    vectors = (left * singular)[:, :size]
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return vectors @ vectors.T
+
+
+@pytest.mark.parametrize(("count", "size"), [(40, 5), (40, 30), (6, 10)])
+def test_word_vectors_are_those_of_latent_semantic_analysis(count: int, size: int) -> None:
+    documents = random_documents(count, 25)
+    occurs = np.isin(np.arange(25), documents.flat)
+    vectors = word_vectors(documents, 25, size)
+    assert vectors.shape == (25, size)
+    assert not vectors[~occurs].any()
+    torch.testing.assert_close(vectors[occurs].norm(dim=1), torch.ones(int(occurs.sum())))
+    similarities = (vectors @ vectors.T).numpy()[occurs][:, occurs]
+    expected = semantic_similarities(documents, 25, size)[occurs][:, occurs]
+    np.testing.assert_allclose(similarities, expected, atol=5e-3)  # the algorithm is a randomised one
+
+
+def test_of_very_many_documents_some_have_their_words_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.tasks.documents.word_vectors.MOST_DOCUMENTS", 20)
+    documents = random_documents(50, 25)
+    chosen = range(0, 50, 3)
+    lengths = documents.words[chosen]
+    ids = [documents.flat[documents.starts[i] : documents.starts[i] + documents.words[i]] for i in chosen]
+    fewer = EncodedDocuments(np.concatenate(ids), lengths, np.ones(len(lengths), np.int64))
+    vectors = word_vectors(documents, 25, 8)
+    expected = word_vectors(fewer, 25, 8)
+    torch.testing.assert_close(vectors @ vectors.T, expected @ expected.T, atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize("units", ["word", "whitespace", "character", "byte"])
+def test_training_begins_with_vectors_of_words_but_not_of_characters(tmp_path: Path, units: str) -> None:
+    config = configuration(tmp_path, data={"units": units, "min_count": 2}).config
+    task = DocumentsTask()
+    material = task.read(config)
+    vocabulary = material.field.words.vocabulary
+    torch.manual_seed(0)
+    table = task.build(config, material, name="run").module.embedding.table.weight
+    torch.manual_seed(0)
+    drawn = DocumentModel.build(config, material.field, material.labels)
+    given = word_vectors(material.train_words.encoded(vocabulary), len(vocabulary), table.shape[1])
+    has_vector = given.any(1) if units in ("word", "whitespace") else torch.zeros(len(table), dtype=torch.bool)
+    assert torch.equal(table[has_vector], given[has_vector])
+    assert torch.equal(table[~has_vector], drawn.module.embedding.table.weight[~has_vector])
 
 
 def test_the_loss_of_the_trainee_is_that_of_torch(project: Path) -> None:

@@ -47,6 +47,12 @@ class TokenEmbedding(nn.Module):
         """D, the width of a vector."""
         return self.table.embedding_dim
 
+    @torch.no_grad()
+    def begin_with(self, vectors: Float[Tensor, "N D"]) -> None:
+        """Takes over vectors, except for those that are 0."""
+        is_given = vectors.any(1, keepdim=True)
+        self.table.weight.copy_(torch.where(is_given, vectors, self.table.weight))
+
     def forward(self, ids: Int[Tensor, "*rows"], where: Where | None = None) -> Float[Tensor, "*rows D"]:
         """Vectors of ids.
 

@@ -15,6 +15,7 @@ from regard.data import Findings, bucket
 from regard.data.documents import DocumentField, Documents, Labels
 from regard.data.objects import WrittenData
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError, counted
+from regard.layers import TokenEmbedding
 from regard.models import DocumentClassifier
 from regard.runs.automatic_settings import AutomaticSettings, two_digits
 from regard.runs.contract import AbstractTask, Metric
@@ -27,7 +28,10 @@ from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.objects import write_documents
 from regard.tasks.documents.reading import DocumentTrainingData, check, data_item, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
+from regard.tasks.documents.word_vectors import word_vectors
 
+WORDS = ("word", "whitespace")
+"""Units that tell what a document is about; characters and bytes occur in all documents."""
 DRAFT_SIZE = 8
 """The number of words and of labels in a draft."""
 REFERENCE = 500_000
@@ -102,7 +106,14 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         return resolve(config, words.num_words, words.num_sentences, held_out=len(material.dev), chosen=material.chosen)
 
     def build(self, config: DocumentsConfig, material: DocumentTrainingData, *, name: str) -> DocumentModel:
-        return DocumentModel.build(config, material.field, material.labels, name=name)
+        """An untrained model, whose words have the vectors of `word_vectors`."""
+        model = DocumentModel.build(config, material.field, material.labels, name=name)
+        if config.data.units in WORDS:
+            embedding, vocabulary = model.module.embedding, material.field.words.vocabulary
+            assert isinstance(embedding, TokenEmbedding)
+            documents = material.train_words.encoded(vocabulary)
+            embedding.begin_with(word_vectors(documents, len(vocabulary), embedding.size))
+        return model
 
     def trainee(self, model: DocumentModel, material: DocumentTrainingData) -> DocumentTrainee:
         return DocumentTrainee(model, material)
