@@ -34,9 +34,9 @@ def word_vectors(documents: EncodedDocuments, num_words: int, size: int) -> Floa
         The vector of each id, 0 for ids that do not occur.
     """
     stride = -(-len(documents) // MOST_DOCUMENTS)
-    numbers = np.repeat(np.arange(len(documents)), documents.words)
+    numbers = np.repeat(np.arange(len(documents), dtype=np.int32), documents.words)
     is_counted = numbers % stride == 0
-    indices = np.stack([documents.flat[is_counted].astype(np.int64), numbers[is_counted] // stride])
+    indices = np.stack([documents.flat[is_counted], numbers[is_counted] // stride]).astype(np.int64)
     shape = num_words, -(-len(documents) // stride)
     counts = _sparse(torch.from_numpy(indices), torch.ones(indices.shape[1]), shape).coalesce()
     words, columns = counts.indices()
