@@ -17,7 +17,9 @@ import json, sys, time
 from pathlib import Path
 given = sys.argv[1:]
 folder = Path(given[given.index("--output") + 1])
-if given[0] == "train":
+if given[0] in ("train", "distill"):
+    if given[0] == "distill":
+        assert all(Path(teacher, "outcome.json").exists() for teacher in given[1:3]) and "--no-relabel" in given
     if "training.epochs=0" in given:
         sys.exit("epochs: has to be more than 0")
     assert "training.threads=1" in given and "--seed" in given
@@ -28,7 +30,9 @@ if given[0] == "train":
     (folder / "outcome.json").write_text(json.dumps({"steps": 40, "best_step": 30, "stop_reason": "epochs"}))
 else:
     beam = int(given[given.index("--beam") + 1])
-    folder.write_text(json.dumps({"sequence_error_rate": 0.5 / beam, "symbol_error_rate": 0.1}))
+    several = json.loads(given[given.index("--ensemble") + 1]) if "--ensemble" in given else []
+    rate = 0.5 / beam / (1 + len(several))
+    folder.write_text(json.dumps({"sequence_error_rate": rate, "symbol_error_rate": 0.1}))
 """
 
 
@@ -113,6 +117,26 @@ def test_what_the_log_has_is_not_trained_again_in_no_theme(bench, fake, folder, 
     call(bench, monkeypatch, "languages", "--set", "training.epochs=5", *given)
     assert len(fake) == 11
     assert fake[-1].overrides == ("training.epochs=5",)
+
+
+def test_teachers_are_trained_before_their_student_and_only_once(bench, fake, folder, tmp_path, monkeypatch):
+    log, path = tmp_path / "log.jsonl", plan(tmp_path)
+    themes = json.loads(path.read_text())
+    teachers = {"settings": {"default": [], "other": ["training.epochs=3"]}, "seeds": [1]}
+    themes["students"] = themes["languages"] | {"seeds": [11], "teachers": teachers}
+    path.write_text(json.dumps(themes))
+    given = ("--plan", path, "--g2p", folder, "--log", log)
+    call(bench, monkeypatch, "languages", *given)
+    call(bench, monkeypatch, "students", *given)
+    made = [(one.language, one.setting, one.seed) for one in fake[2:]]
+    settings = ("other", 1), ("together", 11), ("student", 11)
+    assert made == [(language, *one) for language in ("xx", "yy") for one in settings], "the defaults are done"
+    entries = bench.ledger.Ledger(log).entries()
+    assert [entry["dev"]["beam"]["words"] for entry in entries[2:5]] == [0.1, 0.05, 0.1]
+    assert [bench.ledger.training_of(entry) for entry in entries] == fake
+    call(bench, monkeypatch, "students", *given)
+    assert len(fake) == 8
+    assert "| **mean** | together | 2 | 25.00 | 5.00 |" in bench.tables.all_tables(themes, bench.ledger.Ledger(log))
 
 
 def test_a_line_that_a_kill_broke_off_is_skipped_with_a_warning_and_trained_again(
@@ -208,6 +232,6 @@ def test_the_plan_has_six_settings_three_seeds_and_three_languages_in_its_grid(b
     assert len(list(bench.plan.trainings(themes, "grid"))) == 6 * 3 * 3
     from regard.config import from_preset
 
-    for theme in ("languages", "grid", "inflection", "curves"):
+    for theme in ("languages", "students", "grid", "inflection", "curves"):
         for one in {(t.preset, t.overrides) for t in bench.plan.trainings(themes, theme)}:
             from_preset(one[0], ["data.train=train.tsv", "data.dev=dev.tsv", *one[1]])

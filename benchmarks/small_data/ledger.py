@@ -54,7 +54,9 @@ class Ledger:
 
 def training_of(entry: dict[str, Any]) -> Training:
     """What an entry is the result of."""
-    return Training(**{**{name: entry[name] for name in FIELDS}, "overrides": tuple(entry["overrides"])})
+    teachers = tuple(map(training_of, entry.get("teachers", ())))
+    own = {name: entry[name] for name in FIELDS if name in entry}
+    return Training(**own | {"overrides": tuple(entry["overrides"]), "teachers": teachers})
 
 
 def _is_torn(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import yaml
 REGARD = "regard"
 CHANGED = "; "
 """Between the name of a setting and what was changed beside it."""
-THEMES = ("languages", "grid", "inflection", "curves", "peers")
+THEMES = ("languages", "students", "grid", "inflection", "curves", "peers")
+TOGETHER, STUDENT = "together", "student"
+"""The settings of several models that predict together, and of the model that learns from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Training:
         seed: of everything random.
         preset: a ready configuration of regard.
         overrides: of that configuration, or of a peer, KEY=VALUE.
+        teachers: the trainings of the models that predict together, or from which this one learns.
     """
 
     theme: str
@@ -38,11 +41,21 @@ class Training:
     seed: int = 1
     preset: str = ""
     overrides: tuple[str, ...] = ()
+    teachers: tuple[Training, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """What makes it another training than the others: all but the theme, so that no two themes repeat one."""
-        return self.program, self.language, self.pairs, self.setting, self.seed, self.preset, self.overrides
+        return (
+            self.program,
+            self.language,
+            self.pairs,
+            self.setting,
+            self.seed,
+            self.preset,
+            self.overrides,
+            self.teachers,
+        )
 
     @property
     def name(self) -> str:
@@ -66,7 +79,7 @@ def trainings(
     languages: Sequence[str] = (),
     programs: Sequence[str] = (),
 ) -> Iterator[Training]:
-    """The trainings of a theme: all languages with one setting and seed before the next.
+    """The trainings of a theme: all languages with one setting and seed before the next, teachers before their student.
 
     Args:
         overrides: added to those of every training of regard.
@@ -90,4 +103,17 @@ def trainings(
                             continue
                         told = overrides if program == REGARD else ()
                         sets, name = (*own.get("overrides", ()), *changes, *told), CHANGED.join([setting, *told])
-                        yield Training(theme, program, language, pairs, name, seed, own.get("preset", ""), sets)
+                        one = Training(theme, program, language, pairs, name, seed, own.get("preset", ""), sets)
+                        yield from _taught(one, own["teachers"]) if "teachers" in own else [one]
+
+
+def _taught(one: Training, teachers: dict[str, Any]) -> Iterator[Training]:
+    """The trainings of the teachers, what they predict together, and their student."""
+    several = tuple(
+        replace(one, setting=CHANGED.join([setting, *one.overrides]), seed=seed, overrides=(*changes, *one.overrides))
+        for setting, changes in teachers["settings"].items()
+        for seed in teachers["seeds"]
+    )
+    yield from several
+    for setting in (TOGETHER, STUDENT):
+        yield replace(one, setting=CHANGED.join([setting, *one.overrides]), teachers=several)

@@ -50,7 +50,8 @@ def measure(training: Training, options: argparse.Namespace) -> dict[str, Any]:
     parts = ("dev", "test") if options.test else ("dev",)
     place = folder(training, options.log)
     if training.program == REGARD:
-        return ours.train(training, files(training, options), place, parts=parts)
+        teachers = [folder(one, options.log) for one in training.teachers]
+        return ours.train(training, files(training, options), place, parts=parts, teachers=teachers)
     return peers.train(training, files(training, options), place, parts=parts, options=options)
 
 
