@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +25,15 @@ from regard.tasks.text_to_text.config import TextToTextConfig
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.reading import read_pairs as read_data
 from task_cases import TASK_CASES
+
+SYLLABLES = ["".join(chr(0xAC00 + 588 * a + 28 * b + (a * b) % 28) for b in range(12)) for a in range(19)]
+"""Texts of rare Hangul syllables with few letters."""
+
+
+def syllables(path: Path, target: str = "ab") -> Path:
+    """Pairs of these texts; a target `=` is the source."""
+    path.write_text("".join(f"{text}\t{text if target == '=' else target}\n" for text in SYLLABLES), encoding="utf-8")
+    return path
 
 
 def words(count: int, length: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -231,9 +242,9 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["".join(chr(0xAC00 + 588 * a + 28 * b + (a * b) % 28) for b in range(12)) for a in range(19)]
-    Path("words.tsv").write_text("".join(f"{word}\ta b\n" for word in words * 2), encoding="utf-8")
-    given = ["data.train=words.tsv", "data.dev_fraction=0.2", "training={epochs: 2, warmup_steps: 200, device: cpu}"]
+    Path("words.tsv").write_text("".join(f"{word}\ta b\n" for word in SYLLABLES * 2), encoding="utf-8")
+    training = "training={epochs: 2, warmup_steps: 200, device: cpu}"
+    given = ["data.train=words.tsv", "data.dev_fraction=0.2", "data.source.unicode=NFC", training]
     assert run(["data", "check", "--preset", "g2p", *(word for one in given for word in ("--set", one))]) == 0
     checked = capsys.readouterr().out
     for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD splits", "pairs are too few"):
@@ -249,3 +260,43 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
     with pytest.raises(Begun) as begun:
         train(from_preset("g2p", given), Path("run"))
     assert checked in str(begun.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "data", "form"),
+    [
+        ("ab", {}, "NFD"),
+        ("ab", {"target": {"unicode": "NFD"}}, "NFD"),
+        ("ab", {"source": {"unicode": "NFC"}}, "NFC"),
+        ("ab", {"source": {"units": "whitespace"}}, "NFC"),
+        ("ab", {"joint_vocabulary": True}, "NFC"),
+        ("=", {"autoencode": True}, "NFC"),
+        ("=", {}, "NFC"),
+        ("ab", {"source_field": (0, 0), "source": {"units": ("whitespace", "character")}}, "NFD"),
+    ],
+    ids=["as it is", "target", "set", "words", "joint", "autoencoder", "same script", "columns"],
+)
+def test_sources_of_rare_composed_characters_are_decomposed(
+    tmp_path: Path, target: str, data: dict[str, Any], form: str
+) -> None:
+    config = TextToTextConfig(data={"train": syllables(tmp_path / "pairs.tsv", target), "dev_fraction": 0.3, **data})
+    material = read_data(config.data)
+    text = SYLLABLES[7] if material.source.num_columns == 1 else f"x\t{SYLLABLES[7]}"
+    symbols = [symbol.lstrip("+") for symbol in material.source.split(text)]
+    assert "".join(symbols).endswith(unicodedata.normalize(form, SYLLABLES[7]))
+    plan = resolve(config, *words(200), chosen=material.chosen)
+    assert ("data.source.unicode=NFD" in str(plan.automatic)) == (form == "NFD")
+    saved = adopt(config, plan.config)
+    assert saved.data.source.unicode == material.config.source.unicode == form
+    again = read_data(saved.data)
+    assert again.config.source.unicode == form
+    assert list(again.dev) == list(material.dev)
+
+
+@pytest.mark.parametrize(("settings", "is_warned"), [({}, False), ({"unicode": "NFC"}, True)])
+def test_only_sources_that_stay_composed_are_warned_of(
+    tmp_path: Path, settings: dict[str, str], is_warned: bool
+) -> None:
+    data = {"train": syllables(tmp_path / "a.tsv"), "dev_fraction": 0.3, "source": settings}
+    material = read_data(TextToTextConfig(data=data).data)
+    assert ("data.source.unicode=NFD" in str(material.check())) == is_warned

@@ -25,6 +25,7 @@ from regard.runs.contract import task_of
 from regard.runs.trained_items import TrainedItems, TrainedItemsRecorder
 from regard.tasks.text_to_text import cached
 from regard.tasks.text_to_text.mixture import PairMixture, parts_of
+from test_tasks_defaults import syllables
 
 WORDS = ["ab", "abba", "cab", "bac", "b", "acca", "ccb", "abcabc", "bb", "cc"]
 LOOP = {"batch_tokens": 40, "max_steps": 5, "device": "cpu", "threads": 1, "samples": 0, "log_every": 1}
@@ -64,7 +65,7 @@ def read(values: dict[str, Any]) -> Any:
     return task_of(config).read(config)
 
 
-@pytest.mark.parametrize("change", ["held out", "a file of held-out pairs", "several files"])
+@pytest.mark.parametrize("change", ["held out", "a file of held-out pairs", "several files", "syllables"])
 def test_a_cached_training_equals_one_in_memory(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_cached_training_equals_one_in_memory(
         "held out": configuration(first, max_length=8),
         "a file of held-out pairs": configuration(first, dev=str(second)),
         "several files": configuration([first, {"file": second, "weight": 2.5}], temperature=2.0),
+        "syllables": configuration(syllables(tmp_path / "c.tsv"), dev_fraction=0.3),
     }[change]
     with monkeypatch.context() as context:
         context.setattr(cached, "LEAST_BYTES", 1 << 60)
@@ -89,6 +91,7 @@ def test_a_cached_training_equals_one_in_memory(
     material = task_of(config).read(config)
     reports = [str(task_of(config).checked(config, each)) for each in (material, cached.read_pairs(config.data))]
     assert reports[0] == reports[1]
+    assert material.config.source.unicode == ("NFD" if change == "syllables" else "NFC")
 
 
 def test_small_files_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +109,8 @@ def test_an_entry_belongs_to_the_content_and_the_settings(tmp_path: Path, place:
     path.rename(tmp_path / "c.tsv")
     read(configuration(tmp_path / "c.tsv"))
     assert len(cache.entries()) == 3, "another name is no other content"
+    read(configuration(tmp_path / "c.tsv", source={"unicode": "NFC"}))
+    assert len(cache.entries()) == 4, "a form that is set is not that of the data"
 
 
 def test_damaged_entries_and_those_of_other_versions_are_written_again(

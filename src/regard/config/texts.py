@@ -71,7 +71,10 @@ class SideConfig(Section):
         default="keep", description="the letter case that every text is converted to"
     )
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
-        default="NFC", description="the Unicode normal form of every text"
+        default="NFC",
+        description="the Unicode normal form of every text: NFC, unless many characters of the source are rare and "
+        "composed of few components, such as Hangul syllables, and do not occur in targets; then NFD",
+        json_schema_extra=FROM_DATA,
     )
     min_count: Size = Field(default=1, description="symbols that occur less often are unknown")
     vocabulary_size: Size | None = Field(
@@ -85,6 +88,9 @@ class SideConfig(Section):
 class TargetConfig(SideConfig):
     """Normalisation and symbols of outputs, and the direction in which they are written."""
 
+    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
+        default="NFC", description="the Unicode normal form of every text"
+    )
     direction: Literal["left_to_right", "right_to_left", "both"] = Field(
         default="left_to_right",
         description="the direction in which the symbols of an output are learned and predicted; predictions from "

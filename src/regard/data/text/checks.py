@@ -319,31 +319,58 @@ def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
     yield Finding("info", text, len(single), examples)
 
 
-def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Scripts with many composed characters of few components, such as Hangul syllables.
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """Rare characters of a side that are composed of few components, such as Hangul syllables.
 
-    NFD acts on each symbol separately, so the counts of the symbols suffice.
+    Args:
+        symbols: the symbols with these characters.
+        characters: the characters.
+        times, total: occurrences of these symbols, and of all symbols of characters.
+        components, common: the number of distinct components, and of those that are not rare.
     """
-    characters = dict(_characters(side))
-    counts = {symbol: side.counts[symbol] for symbol in characters}
-    total = sum(counts.values())
-    decomposed: Counter[str] = Counter()
-    for symbol, count in counts.items():
-        for component in _components(characters[symbol]):
-            decomposed[component] += count
-    rare = [s for s, count in counts.items() if count < RARE and _components(characters[s]) != characters[s]]
-    components = {component for symbol in rare for component in _components(characters[symbol])}
-    common = sum(decomposed[component] >= RARE for component in components)
-    times = sum(counts[symbol] for symbol in rare)
-    if len(rare) < FEW_COMPOSED or times < COMPOSED_SHARE * total or 2 * len(components) > len(rare):
+
+    symbols: tuple[str, ...]
+    characters: frozenset[str]
+    times: int
+    total: int
+    components: int
+    common: int
+
+    @classmethod
+    def of(cls, side: SideSurvey) -> Composed | None:
+        """None if there are few, or if they have many components.
+
+        NFD acts on each symbol separately, so the counts of the symbols suffice.
+        """
+        characters = dict(_characters(side))
+        counts = {symbol: side.counts[symbol] for symbol in characters}
+        total = sum(counts.values())
+        decomposed: Counter[str] = Counter()
+        for symbol, count in counts.items():
+            for component in _components(characters[symbol]):
+                decomposed[component] += count
+        rare = [s for s, count in counts.items() if count < RARE and _components(characters[s]) != characters[s]]
+        components = {component for symbol in rare for component in _components(characters[symbol])}
+        common = sum(decomposed[component] >= RARE for component in components)
+        times = sum(counts[symbol] for symbol in rare)
+        if len(rare) < FEW_COMPOSED or times < COMPOSED_SHARE * total or 2 * len(components) > len(rare):
+            return None
+        of_rare = frozenset(characters[symbol] for symbol in rare)
+        return cls(tuple(rare), of_rare, times, total, len(components), common)
+
+
+def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    found = Composed.of(side)
+    if found is None:
         return
     text = (
-        f"{len(rare):,} composed symbols of {split.name}'s {side.name}s, {times:,} of {total:,}, occur fewer than "
-        f"{RARE} times each; data.{side.name}.unicode=NFD splits them into {len(components):,} symbols, "
-        f"{common:,} of which are common"
+        f"{len(found.symbols):,} composed symbols of {split.name}'s {side.name}s, {found.times:,} of {found.total:,}, "
+        f"occur fewer than {RARE} times each; data.{side.name}.unicode=NFD splits them into {found.components:,} "
+        f"symbols, {found.common:,} of which are common"
     )
-    examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in rare[:NUM_EXAMPLES])
-    yield Finding("warning", text, len(rare), examples)
+    examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in found.symbols[:NUM_EXAMPLES])
+    yield Finding("warning", text, len(found.symbols), examples)
 
 
 def _components(character: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard import __version__
+from regard.config.schema import is_set
 from regard.data import Finding, Pair, Pairs, Selection
 from regard.data.cache import CacheEntry
 from regard.data.defects import is_collecting
@@ -22,6 +23,7 @@ from regard.data.text import Field
 from regard.data.text.checks import by_hash
 from regard.data.text.survey import Affix, SideSurvey, Survey, survey
 from regard.errors import DataError
+from regard.runs.automatic_settings import replaced
 from regard.runs.fingerprints import fingerprints
 from regard.runs.trained_items import ITEMS, SharedItems, TrainedItems
 from regard.tasks.text_to_text.config import PairDataConfig
@@ -76,6 +78,8 @@ def _state(data: PairDataConfig) -> list[tuple[int, int]]:
 def _key(data: PairDataConfig) -> str:
     """A text that depends on the settings, the content of the files and the version of regard."""
     settings = data.model_dump(mode="json", exclude={"train", "dev", "alignments"})
+    if not is_set(data, ("source", "unicode")):
+        del settings["source"]["unicode"]
     weights = [part.weight for part in parts_of(data.train)]
     for side in SIDES:
         settings[side].pop("sentencepiece_model")
@@ -110,7 +114,6 @@ def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
         "count": len(material.train),
         "is_shared": material.target is material.source,
         "chosen": dict(material.chosen),
-        "dev_fraction": material.config.dev_fraction,
         "sides": sides,
         "shared": asdict(reading.shared),
         "findings": [asdict(finding) for finding in material.check().findings],
@@ -122,11 +125,7 @@ def _store(material: PairTrainingData, folder: Path) -> dict[str, Any]:
 def _restored(data: PairDataConfig, entry: CacheEntry) -> PairTrainingData:
     """The material that `_store` has written."""
     stored, chosen = entry.contents, entry.contents["chosen"]
-    updates: dict[str, Any] = {"dev_fraction": stored["dev_fraction"]}
-    for name in SIDES:
-        if (number := chosen.get(f"data.{name}.vocabulary_size")) is not None:
-            updates[name] = getattr(data, name).model_copy(update={"vocabulary_size": number})
-    resolved = data.model_copy(update=updates)
+    resolved = replaced(data, {key.removeprefix("data."): value for key, value in chosen.items()})
     source = Field.load(entry.path, "source")
     target = source if stored["is_shared"] else Field.load(entry.path, "target")
     train = LazyPairs(_opener(data, entry), stored["count"])

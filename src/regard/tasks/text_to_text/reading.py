@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config.schema import is_set
 from regard.data import Finding, Pairs
 from regard.data.finding import NUM_EXAMPLES, too_few
 from regard.data.pairs import JoinedPairs
 from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, open_pairs
-from regard.data.text.checks import report
+from regard.data.text.checks import Composed, report
 from regard.data.text.field import normalisation_of, open_pieces
 from regard.data.text.survey import Survey, survey
 from regard.errors import DataError, counted
+from regard.runs.automatic_settings import replaced
 from regard.runs.trained_items import SharedItems, TrainedItems, TrainedItemsRecorder
 from regard.tasks.text_to_text.config import PairDataConfig, PairFiles
 from regard.tasks.text_to_text.links import linked
@@ -70,7 +72,7 @@ class PairTrainingData:
         config: the configuration of the data, in which no key is open.
         source, target: the fields of both sides, learned from the training pairs.
         chosen: values of open keys that follow from the pairs (the share that is held out, numbers of sentencepiece's
-            pieces), by dotted key.
+            pieces, the Unicode form of sources), by dotted key.
         first_reading: what was found when the pairs were read; `reading` reads them again if other pairs or fields
             have taken their place.
         mixture: how often pairs occur in an epoch; once if None.
@@ -82,7 +84,7 @@ class PairTrainingData:
     dev: Pairs
     source: Field
     target: Field
-    chosen: Mapping[str, float]
+    chosen: Mapping[str, Any]
     first_reading: PairReading | None = None
     mixture: PairMixture | None = None
     findings: tuple[Finding, ...] | None = None
@@ -137,7 +139,10 @@ def read_pairs(data: PairDataConfig) -> PairTrainingData:
         DataError: for files that cannot be read, or that have no pairs.
     """
     with uncollected():
-        return _read(data)
+        pairs = open_training_pairs(data, data.train)
+        if not len(pairs):
+            raise DataError(f"{shown(data.train)}: the file has no pairs to train on.")
+        return _read(data, pairs, None if data.dev is None else open_training_pairs(data, data.dev))
 
 
 @contextmanager
@@ -153,13 +158,11 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _read(data: PairDataConfig) -> PairTrainingData:
-    pairs = open_training_pairs(data, data.train)
-    if not len(pairs):
-        raise DataError(f"{shown(data.train)}: the file has no pairs to train on.")
+def _read(given: PairDataConfig, pairs: Pairs, held_out: Pairs | None) -> PairTrainingData:
+    data = given
     chosen: dict[str, float] = {}
-    if data.dev is not None:
-        train, dev = pairs, open_training_pairs(data, data.dev)
+    if held_out is not None:
+        train, dev = pairs, held_out
     else:
         fraction = data.dev_fraction
         if fraction is None:
@@ -195,6 +198,10 @@ def _read(data: PairDataConfig) -> PairTrainingData:
     source = Field.reader(data.source, sources(), name="source", num_columns=data.num_columns, **options)
     target = source if is_shared else Field.reader(data.target, targets(), name="target", **options)
     reading = PairReading.of(train, dev, source, target)
+    if not (is_shared or is_set(data, ("source", "unicode"))) and _splits(reading.train):
+        # again, as the pairs that are held out depend on the form
+        material = _read(replaced(given, {"source.unicode": "NFD"}), pairs, held_out)
+        return replace(material, chosen={**material.chosen, "data.source.unicode": "NFD"})
     counts = [Counter(side.counts) for side in (reading.train.source, reading.train.target)]
     if data.joint_vocabulary and not data.autoencode:
         counts[0].update(counts[1])
@@ -214,6 +221,14 @@ def _read(data: PairDataConfig) -> PairTrainingData:
         reading,
         PairMixture.of(data, pairs, train),
     )
+
+
+def _splits(train: Survey) -> bool:
+    """Whether sources have rare composed characters of few components, most of which do not occur in targets."""
+    composed = Composed.of(train.source)
+    if composed is None:
+        return False
+    return 2 * len(composed.characters.intersection("".join(train.target.counts))) < len(composed.characters)
 
 
 def _shared(train: Survey, dev: Survey) -> SharedItems:
