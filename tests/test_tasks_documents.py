@@ -338,6 +338,8 @@ def test_training_begins_with_vectors_of_words_but_not_of_characters(tmp_path: P
     has_vector = given.any(1) if units in ("word", "whitespace") else torch.zeros(len(table), dtype=torch.bool)
     assert torch.equal(table[has_vector], given[has_vector])
     assert torch.equal(table[~has_vector], drawn.module.embedding.table.weight[~has_vector])
+    plan = resolve(config, np.full(30, 40), np.full(30, 2))
+    assert ("latent semantic analysis" in str(plan)) == (units in ("word", "whitespace"))
 
 
 def test_the_loss_of_the_trainee_is_that_of_torch(project: Path) -> None:

@@ -32,6 +32,7 @@ from regard.tasks.documents.word_vectors import word_vectors
 
 WORDS = ("word", "whitespace")
 """Units that tell what a document is about; characters and bytes occur in all documents."""
+LATENT = "plan: the vectors of words are first those of latent semantic analysis of the training documents"
 DRAFT_SIZE = 8
 """The number of words and of labels in a draft."""
 REFERENCE = 500_000
@@ -162,7 +163,8 @@ def resolve(
     steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS, validation_cost=cost)
     amount = f"{counted(int(has_words.sum()), 'document|documents')}, {counted(num_words, 'word|words')}"
     batch = f"of up to {counted(batch_words, 'word|words')}"
-    return Plan(keys, amount, batch, "training.batch_words", steps_per_epoch, validation_cost=cost)
+    notes = (LATENT,) if config.data.units in WORDS else ()
+    return Plan(keys, amount, batch, "training.batch_words", steps_per_epoch, notes, validation_cost=cost)
 
 
 TASK = DocumentsTask()
