@@ -44,18 +44,9 @@ class Training:
     teachers: tuple[Training, ...] = ()
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> Training:
         """What makes it another training than the others: all but the theme, so that no two themes repeat one."""
-        return (
-            self.program,
-            self.language,
-            self.pairs,
-            self.setting,
-            self.seed,
-            self.preset,
-            self.overrides,
-            self.teachers,
-        )
+        return replace(self, theme="")
 
     @property
     def name(self) -> str:

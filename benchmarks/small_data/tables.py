@@ -33,7 +33,7 @@ def all_tables(plan: dict[str, Any], ledger: Ledger) -> str:
     return "\n\n".join(parts)
 
 
-def sections_of(plan: dict[str, Any], theme: str, newest: dict[tuple[object, ...], dict[str, Any]]) -> Entries:
+def sections_of(plan: dict[str, Any], theme: str, newest: Entries) -> Entries:
     """The results of a theme's trainings, whatever theme, seed and `--set` they were made with.
 
     Regard's curves stand beside the peers'.
