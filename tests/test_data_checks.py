@@ -203,28 +203,28 @@ def of_characters(train: Rows, dev: Rows | None = None, **options: Any) -> Repor
     return check(opened("train.tsv", train), None if dev is None else opened("dev.tsv", dev), source, target)
 
 
-def test_composed_symbols_that_nfd_makes_common_are_warned_of_with_the_setting() -> None:
+def test_composed_symbols_of_common_letters_are_warned_of_with_the_setting() -> None:
     rows = [(text, "a b") for text in SYLLABLES]
-    (line,) = [line for line in warnings(of_characters(rows)) if "NFD" in line]
+    (line,) = [line for line in warnings(of_characters(rows)) if "`letter`" in line]
     distinct = {c for text in SYLLABLES for c in text}
     components = {c for text in SYLLABLES for c in unicodedata.normalize("NFD", text)}
     times = sum(map(len, SYLLABLES))
     assert line.startswith(
         f"warning: {len(distinct)} composed symbols of train's sources, {times} of {times}, occur fewer than 10 times "
-        f"each; data.source.unicode=NFD splits them into {len(components)} symbols, "
+        f"each; units `letter` (data.source.units) split them into {len(components)} symbols, "
     )
     assert f"({SYLLABLES[0][0]!r} at train.tsv:1, " in line
-    assert not [text for text in warnings(of_characters(rows, unicode="NFD")) if "NFD" in text]
-    assert not [text for text in warnings(of_characters(rows, units="whitespace")) if "NFD" in text]
+    assert not [text for text in warnings(of_characters(rows, units="letter")) if "`letter`" in text]
+    assert not [text for text in warnings(of_characters(rows, units="whitespace")) if "`letter`" in text]
 
 
 def test_composed_symbols_that_are_few_or_rarely_met_are_not_warned_of() -> None:
     letters = [("áéíóúýàèìòùâêîôûäëïöüãõñç" * 12, "a")] * 2
-    assert not [line for line in warnings(of_characters(letters)) if "NFD" in line]  # composed, but common
+    assert not [line for line in warnings(of_characters(letters)) if "`letter`" in line]  # composed, but common
     names = [("abcdefghij" * 2_000, "a"), (SYLLABLES[3] + SYLLABLES[4], "b")]
-    assert not [line for line in warnings(of_characters(names)) if "NFD" in line]  # rare, and a small share
+    assert not [line for line in warnings(of_characters(names)) if "`letter`" in line]  # rare, and a small share
     few = [(SYLLABLES[0], "a")]
-    assert not [line for line in warnings(of_characters(few)) if "NFD" in line]
+    assert not [line for line in warnings(of_characters(few)) if "`letter`" in line]
 
 
 def test_composed_symbols_of_character_columns_are_found_at_their_line() -> None:
@@ -234,7 +234,7 @@ def test_composed_symbols_of_character_columns_are_found_at_their_line() -> None
     target = Field.build(SideConfig(), ["ab"])
     Path("columns.tsv").write_text("".join(f"{row}\tab\n" for row in rows), encoding="utf-8")
     found = check(open_pairs("columns.tsv", source_field=(0, 1), target_field=2), None, source, target)
-    (line,) = [str(finding) for finding in found.findings if "NFD" in finding.text]
+    (line,) = [str(finding) for finding in found.findings if "`letter`" in finding.text]
     assert f"'+{SYLLABLES[0][0]}' at columns.tsv:1" in line
 
 

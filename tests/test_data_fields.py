@@ -28,6 +28,7 @@ from regard.data.text import (
     ByteUnits,
     CharacterUnits,
     Field,
+    LetterUnits,
     Normalisation,
     SentencePieceUnits,
     Units,
@@ -43,6 +44,7 @@ FORMS = ("keep", "NFC", "NFD", "NFKC", "NFKD")
 AWKWARD = ["\n", "\t", " ", "\r", "\u2028", "\x85", "\x00", '"', "\\", "</s>", "<unk>", "<pad>", "", "\ud800", "𝄞", "é"]
 PLAIN: dict[str, type[Units]] = {
     "character": CharacterUnits,
+    "letter": LetterUnits,
     "word": WordUnits,
     "whitespace": WhitespaceUnits,
     "byte": ByteUnits,
@@ -81,6 +83,7 @@ def test_normalisation_does_what_it_says() -> None:
     [
         ("character", "ab ç", ["a", "b", " ", "ç"]),
         ("character", "", []),
+        ("letter", "né 한", ["n", "e", "\u0301", " ", "\u1112", "\u1161", "\u11ab"]),
         ("whitespace", "  AH T,\u00a0EH ", ["AH", "T,", "EH"]),
         ("byte", "aç", ["<0x61>", "<0xC3>", "<0xA7>"]),
         ("byte", "<0x61>"[:2], ["<0x3C>", "<0x30>"]),
@@ -99,6 +102,8 @@ def test_units_cut_texts_as_described(units: str, text: str, tokens: list[str]) 
 @given(any_text)
 def test_characters_and_bytes_come_back_exactly(text: str) -> None:
     assert CharacterUnits().join(CharacterUnits().split(text)) == text
+    composed = unicodedata.normalize("NFC", text)
+    assert LetterUnits().join(LetterUnits().split(composed)) == composed
     if not any("\ud800" <= c <= "\udfff" for c in text):
         assert ByteUnits().join(ByteUnits().split(text)) == text
 

@@ -17,7 +17,7 @@ from regard.config.texts import SideConfig
 from regard.data.text import Field
 from regard.errors import RegardError, naming_flags
 from regard.interop import convert
-from regard.interop.export import export_model
+from regard.interop.export import decode, export_model
 from regard.interop.export.networks import ForcedNetwork, Networks
 from regard.interop.export.onnx import require_plain_search
 from regard.interop.export.programs import forced_program, step_program, worst
@@ -94,6 +94,17 @@ def test_the_program_says_what_the_model_says_without_torch(exported, beam):
             assert theirs["text"] == ours.text
             assert theirs["score"] == pytest.approx(ours.score, abs=1e-4)
             np.testing.assert_allclose(theirs["alignment"], ours.alignment, atol=1e-4)
+
+
+def test_the_program_divides_characters_into_letters_and_joins_them():
+    program, letters = decode.Model.__new__(decode.Model), ["\u1112", "\u1161", "\u11ab"]
+    target = {"units": "letter", "reversed": False, "symbols": ["", "", "", "", *letters]}
+    source = {"units": "letter", "case": "keep", "unicode": "NFC"}
+    program.facts = {"source": source, "target": target, "symbols": {"end": 3}}
+    assert program.symbols("한a") == [*letters, "a"]
+    said = program.output(0.0, (4, 5, 6, 3), ())
+    assert said["text"] == "한"
+    assert said["tokens"] == [*letters, "</s>"]
 
 
 def test_a_folder_is_replaced_only_if_asked_for(exported, capsys):

@@ -17,6 +17,7 @@ from regard.config import from_preset, presets
 from regard.config import load as load_configuration
 from regard.config.keys import keys
 from regard.data import bucket
+from regard.errors import ConfigError
 from regard.runs.automatic_settings import adopt, is_set
 from regard.runs.contract import TASKS
 from regard.runs.plan import FEW_STEPS
@@ -244,10 +245,16 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
     monkeypatch.chdir(tmp_path)
     Path("words.tsv").write_text("".join(f"{word}\ta b\n" for word in SYLLABLES * 2), encoding="utf-8")
     training = "training={epochs: 2, warmup_steps: 200, device: cpu}"
-    given = ["data.train=words.tsv", "data.dev_fraction=0.2", "data.source.unicode=NFC", training]
+    given = ["data.train=words.tsv", "data.dev_fraction=0.2", "data.source.units=character", training]
     assert run(["data", "check", "--preset", "g2p", *(word for one in given for word in ("--set", one))]) == 0
     checked = capsys.readouterr().out
-    for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD splits", "pairs are too few"):
+    for said in (
+        "plan: ",
+        "steps are few",
+        "rises for 200 of",
+        "units `letter` (data.source.units) split",
+        "pairs are too few",
+    ):
         assert said in checked, said
 
     class Begun(Exception):
@@ -263,40 +270,64 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
 
 
 @pytest.mark.parametrize(
-    ("target", "data", "form"),
+    ("target", "data", "units"),
     [
-        ("ab", {}, "NFD"),
-        ("ab", {"target": {"unicode": "NFD"}}, "NFD"),
-        ("ab", {"source": {"unicode": "NFC"}}, "NFC"),
-        ("ab", {"source": {"units": "whitespace"}}, "NFC"),
-        ("ab", {"joint_vocabulary": True}, "NFC"),
-        ("=", {"autoencode": True}, "NFC"),
-        ("=", {}, "NFC"),
-        ("ab", {"source_field": (0, 0), "source": {"units": ("whitespace", "character")}}, "NFD"),
+        ("ab", {}, ("letter", "character")),
+        ("=", {}, ("letter", "letter")),
+        ("=", {"source": {"units": "character"}}, ("character", "letter")),
+        ("ab", {"source": {"units": "whitespace"}}, ("whitespace", "character")),
+        ("ab", {"source": {"unicode": "keep"}}, ("character", "character")),
+        ("ab", {"joint_vocabulary": True}, ("letter", "letter")),
+        ("=", {"autoencode": True}, ("letter", "letter")),
+        ("=", {"source_field": (0, 0), "source": {"units": ("whitespace", "character")}}, None),
     ],
-    ids=["as it is", "target", "set", "words", "joint", "autoencoder", "same script", "columns"],
+    ids=["source", "both", "a source that is set", "words", "not composed", "joint", "autoencoder", "columns"],
 )
-def test_sources_of_rare_composed_characters_are_decomposed(
-    tmp_path: Path, target: str, data: dict[str, Any], form: str
+def test_rare_characters_of_few_letters_are_divided(
+    tmp_path: Path, target: str, data: dict[str, Any], units: tuple[str, str] | None
 ) -> None:
     config = TextToTextConfig(data={"train": syllables(tmp_path / "pairs.tsv", target), "dev_fraction": 0.3, **data})
     material = read_data(config.data)
-    text = SYLLABLES[7] if material.source.num_columns == 1 else f"x\t{SYLLABLES[7]}"
-    symbols = [symbol.lstrip("+") for symbol in material.source.split(text)]
-    assert "".join(symbols).endswith(unicodedata.normalize(form, SYLLABLES[7]))
+    expected = units or (("whitespace", "character"), "letter")
+    assert (material.config.source.units, material.config.target.units) == expected
+    for field, each in ((material.source, expected[0]), (material.target, expected[1])):
+        if each in ("character", "letter") and field.vocabulary.symbols[0] not in "ab":
+            form = "NFD" if each == "letter" else "NFC"
+            assert field.split(SYLLABLES[7]) == list(unicodedata.normalize(form, SYLLABLES[7]))
+            assert field.units.join(field.split(SYLLABLES[7])) == SYLLABLES[7]
     plan = resolve(config, *words(200), chosen=material.chosen)
-    assert ("data.source.unicode=NFD" in str(plan.automatic)) == (form == "NFD")
+    assert str(plan.automatic).count("units=letter") == expected.count("letter")
     saved = adopt(config, plan.config)
-    assert saved.data.source.unicode == material.config.source.unicode == form
     again = read_data(saved.data)
-    assert again.config.source.unicode == form
+    assert again.source.vocabulary == material.source.vocabulary
+    assert again.target.vocabulary == material.target.vocabulary
     assert list(again.dev) == list(material.dev)
 
 
-@pytest.mark.parametrize(("settings", "is_warned"), [({}, False), ({"unicode": "NFC"}, True)])
+def test_letters_of_texts_that_are_not_composed_are_refused(tmp_path: Path) -> None:
+    data = {"train": syllables(tmp_path / "a.tsv"), "target": {"units": "letter", "unicode": "NFD"}}
+    with pytest.raises(ConfigError, match=r"data\.target\.unicode=NFD does not compose texts; .* NFC or NFKC"):
+        read_data(TextToTextConfig(data=data).data)
+
+
+def test_both_sides_of_a_pointer_are_divided_or_none(tmp_path: Path) -> None:
+    def units(target: str, **data: Any) -> list[Any]:
+        read = read_data(
+            TextToTextConfig(
+                data={"train": syllables(tmp_path / "pairs.tsv", target), "dev_fraction": 0.3, **data}
+            ).data,
+            are_alike=True,
+        )
+        return [read.config.source.units, read.config.target.units]
+
+    assert units("ab") == ["letter", "letter"]
+    assert units("=", source={"units": "character"}) == ["character", "character"]
+
+
+@pytest.mark.parametrize(("settings", "is_warned"), [({}, False), ({"units": "character"}, True)])
 def test_only_sources_that_stay_composed_are_warned_of(
     tmp_path: Path, settings: dict[str, str], is_warned: bool
 ) -> None:
     data = {"train": syllables(tmp_path / "a.tsv"), "dev_fraction": 0.3, "source": settings}
     material = read_data(TextToTextConfig(data=data).data)
-    assert ("data.source.unicode=NFD" in str(material.check())) == is_warned
+    assert ("units `letter` (data.source.units) split" in str(material.check())) == is_warned

@@ -91,7 +91,7 @@ def test_a_cached_training_equals_one_in_memory(
     material = task_of(config).read(config)
     reports = [str(task_of(config).checked(config, each)) for each in (material, cached.read_pairs(config.data))]
     assert reports[0] == reports[1]
-    assert material.config.source.unicode == ("NFD" if change == "syllables" else "NFC")
+    assert material.config.source.units == ("letter" if change == "syllables" else "character")
 
 
 def test_small_files_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +109,8 @@ def test_an_entry_belongs_to_the_content_and_the_settings(tmp_path: Path, place:
     path.rename(tmp_path / "c.tsv")
     read(configuration(tmp_path / "c.tsv"))
     assert len(cache.entries()) == 3, "another name is no other content"
-    read(configuration(tmp_path / "c.tsv", source={"unicode": "NFC"}))
-    assert len(cache.entries()) == 4, "a form that is set is not that of the data"
+    read(configuration(tmp_path / "c.tsv", source={"units": "character"}))
+    assert len(cache.entries()) == 4, "units that are set are not those of the data"
 
 
 def test_damaged_entries_and_those_of_other_versions_are_written_again(

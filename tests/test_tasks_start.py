@@ -10,7 +10,7 @@ import torch
 
 from regard.cli import run
 from regard.config import from_preset
-from regard.data.text import Normalisation
+from regard.data.text import LetterUnits
 from regard.runs.store import save
 from regard.tasks import load, train
 from test_tasks_defaults import syllables
@@ -100,19 +100,19 @@ def test_a_start_has_the_sizes_of_the_model_and_its_run_resumes(
     assert load("next", device="cpu").source.vocabulary == load("whole", device="cpu").source.vocabulary
 
 
-def test_a_start_keeps_the_unicode_form_of_sources(
+def test_a_start_has_the_units_of_the_model(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = [f"data.train={syllables(tmp_path / 'few.tsv')}", "data.dev_fraction=0.2", QUICK, *OPEN]
-    train(from_preset("g2p", settings), "decomposed")
-    assert load("decomposed", device="cpu").config.data.source.unicode == "NFD"
+    settings = [f"data.train={syllables(tmp_path / 'few.tsv')}", "data.dev_fraction=0.3", QUICK, *OPEN]
+    train(from_preset("g2p", settings), "divided")
+    assert load("divided", device="cpu").config.data.source.units == "letter"
     train(from_preset("g2p", [*settings, f"training.start_from={base}"]), "next")
-    assert load("next", device="cpu").config.data.source.unicode == "NFC"
+    assert load("next", device="cpu").config.data.source.units == "character"
     written(tmp_path / "letters.tsv", words(60, 1))
     settings[0] = "data.train=letters.tsv"
-    train(from_preset("g2p", [*settings, "training.start_from=decomposed"]), "letters")
-    assert load("letters", device="cpu").source.normalisation == Normalisation("lower", "NFD")
+    train(from_preset("g2p", [*settings, "training.start_from=divided"]), "letters")
+    assert isinstance(load("letters", device="cpu").source.units, LetterUnits)
 
 
 def test_labels_of_documents_keep_their_weights_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

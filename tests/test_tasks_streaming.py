@@ -58,7 +58,7 @@ def gathered(pieces, count):
     return found
 
 
-@pytest.mark.parametrize("units", ["character", "word", "whitespace", "byte"])
+@pytest.mark.parametrize("units", ["character", "letter", "word", "whitespace", "byte"])
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("limits", [{}, {"max_length": 3}, {"batch_tokens": 12}])
 def test_all_pieces_of_a_text_are_its_prediction(units, search, limits):
@@ -107,10 +107,17 @@ def test_continuations_come_piece_by_piece(search):
     assert several > 3
 
 
-def test_the_bytes_of_a_character_wait_for_each_other():
-    field = Field.build(SideConfig(units="byte"), ["é"])
-    pieces = Pieces([field.decode])
-    ids = field.encode("aé€").ids.tolist()
+@pytest.mark.parametrize(
+    ("units", "text", "expected"),
+    [
+        ("byte", "aé€", ["a", "", "é", "", "", "€"]),
+        ("letter", "né한각", ["", "n", "", "é", "", "", "한", "", "", "각"]),
+    ],
+)
+def test_what_may_still_change_waits(units, text, expected):
+    field = Field.build(SideConfig(units=units), [text])
+    pieces = Pieces([field.decode], composes=units == "letter")
+    ids = field.encode(text).ids.tolist()
 
     def increment(tokens, hypothesis=None):
         from regard.decoding import Increment
@@ -118,7 +125,10 @@ def test_the_bytes_of_a_character_wait_for_each_other():
         return Increment(0, torch.tensor(tokens), torch.zeros(len(tokens)), {}, hypothesis)
 
     shown = [pieces.piece(0, increment([number]), None).text for number in ids]
-    assert shown == ["a", "", "é", "", "", "€"]
+    last = Prediction([], [], text, 0.0, 0.0, "eos")
+    if units == "letter":
+        shown.append(pieces.piece(0, increment([]), last).text)
+    assert shown == expected
 
 
 def test_an_ensemble_streams_and_what_is_not_certain_is_refused(tmp_path):

@@ -31,7 +31,7 @@ from regard.interop.variants import TRANSFORMER_DEFAULTS, TRANSFORMERS, Transfor
 
 Texts = str | Annotated[tuple[str, ...], Strict(False)]
 """One text, or several."""
-Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
+Units = Literal["character", "letter", "word", "whitespace", "byte", "separator", "sentencepiece"]
 
 
 class ParallelFiles(Section):
@@ -61,8 +61,11 @@ class SideConfig(Section):
 
     units: Units | Annotated[tuple[Units, ...], Strict(False)] = Field(
         default="character",
-        description="what a symbol is; `word` splits off punctuation, `whitespace` does not; a list has the units of "
-        "each column of the input (`source_field`)",
+        description="what a symbol is. `letter` divides characters into letters and marks, such as Hangul syllables, "
+        "and joins them again; in pairs of texts it takes the place of `character` if many characters are rare and "
+        "have few letters. `word` splits off punctuation, `whitespace` does not. A list has the units of each column "
+        "of the input (`source_field`)",
+        json_schema_extra=FROM_DATA,
     )
     separator: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="the text between the symbols of units `separator`, for example `;`"
@@ -71,10 +74,7 @@ class SideConfig(Section):
         default="keep", description="the letter case that every text is converted to"
     )
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
-        default="NFC",
-        description="the Unicode normal form of every text: NFC, unless many characters of the source are rare and "
-        "composed of few components, such as Hangul syllables, and do not occur in targets; then NFD",
-        json_schema_extra=FROM_DATA,
+        default="NFC", description="the Unicode normal form of every text"
     )
     min_count: Size = Field(default=1, description="symbols that occur less often are unknown")
     vocabulary_size: Size | None = Field(
@@ -88,9 +88,6 @@ class SideConfig(Section):
 class TargetConfig(SideConfig):
     """Normalisation and symbols of outputs, and the direction in which they are written."""
 
-    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
-        default="NFC", description="the Unicode normal form of every text"
-    )
     direction: Literal["left_to_right", "right_to_left", "both"] = Field(
         default="left_to_right",
         description="the direction in which the symbols of an output are learned and predicted; predictions from "

@@ -39,7 +39,6 @@ MOST_EPOCHS = 10
 """The most passes of an adaptation over its items, which are only a part of the former ones."""
 WRAPPED = ("core", "content")
 """The attributes of the decoder in a pointer, and of the content score in a score with coverage or locations."""
-UNICODE_FORM = ("data", "source", "unicode")
 SHOWN = 10
 """The most symbols or weights that a message lists."""
 
@@ -76,9 +75,9 @@ class WarmStart:
         return cls(folder, load_of_task(folder, KEY_PATH, task=config.task, device="cpu"))
 
     def config(self, config: ConfigT) -> ConfigT:
-        """The configuration with the model's sizes, and the Unicode form of its sources, where it does not set them."""
+        """The configuration with the model's sizes, and the units of its texts, where it does not set them."""
         base = self.base.config
-        paths = [path for path in automatic_keys(config) if path[0] == "model" or path == UNICODE_FORM]
+        paths = [path for path in automatic_keys(config) if path[0] == "model" or path[-1] == "units"]
         paths = [path for path in paths if _has(base, path)]
         return adopt(config, base, paths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -43,10 +44,12 @@ class Pieces:
 
     Args:
         texts: for each output, the function from its ids to its text.
+        composes: whether a symbol may change the last character, as with units `letter`.
     """
 
-    def __init__(self, texts: Sequence[Callable[[list[int]], str]]) -> None:
+    def __init__(self, texts: Sequence[Callable[[list[int]], str]], *, composes: bool = False) -> None:
         self._texts = texts
+        self._composes = composes
         self._ids: list[list[int]] = [[] for _ in texts]
         self._shown = [""] * len(texts)
 
@@ -67,6 +70,8 @@ class Pieces:
         whole = self._texts[row](ids) if prediction is None else prediction.text
         if prediction is None:
             whole = whole.rstrip(UNFINISHED)
+            if self._composes:
+                whole = whole[: max((i for i, c in enumerate(whole) if not unicodedata.combining(c)), default=0)]
         text = whole[len(self._shown[row]) :] if whole.startswith(self._shown[row]) else ""
         self._shown[row] += text
         alignments = {name: weights[:, : len(new)] for name, weights in increment.alignments.items()}

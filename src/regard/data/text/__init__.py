@@ -14,7 +14,15 @@ from regard.data.text.references import Item, group
 from regard.data.text.replacements import Replacements
 from regard.data.text.running_text import RunningText, TextBatch, TextSpan, TextWindows
 from regard.data.text.spoken import SpokenAbbreviations, SpokenNumbers
-from regard.data.text.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
+from regard.data.text.units import (
+    ByteUnits,
+    CharacterUnits,
+    LetterUnits,
+    SeparatorUnits,
+    Units,
+    WhitespaceUnits,
+    WordUnits,
+)
 from regard.data.text.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
 
 __all__ = [
@@ -32,6 +40,7 @@ __all__ = [
     "Extension",
     "Field",
     "Item",
+    "LetterUnits",
     "Links",
     "Normalisation",
     "Normaliser",

@@ -325,13 +325,11 @@ class Composed:
 
     Args:
         symbols: the symbols with these characters.
-        characters: the characters.
         times, total: occurrences of these symbols, and of all symbols of characters.
         components, common: the number of distinct components, and of those that are not rare.
     """
 
     symbols: tuple[str, ...]
-    characters: frozenset[str]
     times: int
     total: int
     components: int
@@ -341,7 +339,7 @@ class Composed:
     def of(cls, side: SideSurvey) -> Composed | None:
         """None if there are few, or if they have many components.
 
-        NFD acts on each symbol separately, so the counts of the symbols suffice.
+        Each symbol is decomposed separately, so the counts of the symbols suffice.
         """
         characters = dict(_characters(side))
         counts = {symbol: side.counts[symbol] for symbol in characters}
@@ -356,8 +354,7 @@ class Composed:
         times = sum(counts[symbol] for symbol in rare)
         if len(rare) < FEW_COMPOSED or times < COMPOSED_SHARE * total or 2 * len(components) > len(rare):
             return None
-        of_rare = frozenset(characters[symbol] for symbol in rare)
-        return cls(tuple(rare), of_rare, times, total, len(components), common)
+        return cls(tuple(rare), times, total, len(components), common)
 
 
 def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
@@ -366,8 +363,8 @@ def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
         return
     text = (
         f"{len(found.symbols):,} composed symbols of {split.name}'s {side.name}s, {found.times:,} of {found.total:,}, "
-        f"occur fewer than {RARE} times each; data.{side.name}.unicode=NFD splits them into {found.components:,} "
-        f"symbols, {found.common:,} of which are common"
+        f"occur fewer than {RARE} times each; units `letter` (data.{side.name}.units) split them into "
+        f"{found.components:,} symbols, {found.common:,} of which are common"
     )
     examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in found.symbols[:NUM_EXAMPLES])
     yield Finding("warning", text, len(found.symbols), examples)

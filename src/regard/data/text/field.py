@@ -18,7 +18,15 @@ from regard.data.text.normalisation import LetterCase, Normalisation, UnicodeFor
 from regard.data.text.normaliser import Normaliser
 from regard.data.text.pieces import SentencePieceUnits, suggested_pieces
 from regard.data.text.symbol_table import SymbolTable
-from regard.data.text.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
+from regard.data.text.units import (
+    ByteUnits,
+    CharacterUnits,
+    LetterUnits,
+    SeparatorUnits,
+    Units,
+    WhitespaceUnits,
+    WordUnits,
+)
 from regard.data.text.vocabulary import BOS, EOS, PAD, Vocabulary
 from regard.errors import ConfigError, DataError, UnsupportedError
 
@@ -44,6 +52,7 @@ class Words:
 
 PLAIN_UNITS: dict[str, type[Units]] = {
     "character": CharacterUnits,
+    "letter": LetterUnits,
     "word": WordUnits,
     "whitespace": WhitespaceUnits,
     "byte": ByteUnits,
@@ -51,6 +60,8 @@ PLAIN_UNITS: dict[str, type[Units]] = {
 RUNS = (CharacterUnits, WordUnits, ByteUnits, WhitespaceUnits, SentencePieceUnits)
 """Units for which the words of a text are its runs of characters between blanks."""
 SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
+COMPOSED_FORMS = ("NFC", "NFKC")
+"""The Unicode forms of texts whose letters are joined to characters."""
 REPLACEMENTS = ".replacements.tsv"
 """The end of the name of the file of a saved field's replacements."""
 
@@ -379,6 +390,12 @@ def _names(config: SideConfig, name: str, num_columns: int) -> tuple[str, ...]:
 
 
 def _check_unused(config: SideConfig, names: tuple[str, ...], name: str) -> None:
+    if "letter" in names and config.unicode not in COMPOSED_FORMS:
+        raise ConfigError(
+            f"units: letter joins letters to composed characters, and data.{name}.unicode={config.unicode} does not "
+            f"compose texts; leave it out, or choose NFC or NFKC.",
+            ("data", name, "units"),
+        )
     if SEPARATOR in names and not config.separator:
         raise ConfigError(
             f"units: separator needs the text to split at; set data.{name}.separator, for example to ';'.",

@@ -1,4 +1,4 @@
-"""Units of text: characters, words, bytes, or texts between separators."""
+"""Units of text: characters, letters, words, bytes, or texts between separators."""
 
 from __future__ import annotations
 
@@ -51,6 +51,24 @@ class CharacterUnits:
 
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
         return runs(token.isspace() for token in tokens)
+
+
+class LetterUnits(CharacterUnits):
+    """Letters and marks of characters (canonical decomposition), such as the two or three letters of a Hangul syllable.
+
+    Joined they are characters again (canonical composition), so texts are in NFC or NFKC.
+
+    >>> LetterUnits().split("né한")
+    ['n', 'e', '\u0301', 'ᄒ', 'ᅡ', 'ᆫ']
+    >>> LetterUnits().join(['n', 'e', '\u0301', 'ᄒ', 'ᅡ', 'ᆫ'])
+    'né한'
+    """
+
+    def split(self, text: str) -> list[str]:
+        return list(unicodedata.normalize("NFD", text))
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return unicodedata.normalize("NFC", "".join(tokens))
 
 
 class WhitespaceUnits:

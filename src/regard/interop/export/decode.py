@@ -37,8 +37,8 @@ class Model:
         change = {"upper": str.upper, "lower": str.lower}.get(side["case"], str)
         for _ in range(4):
             text = change(text if side["unicode"] == "keep" else unicodedata.normalize(side["unicode"], text)).strip()
-        if side.get("units") == "character":
-            return list(text)
+        if side.get("units") in ("character", "letter"):
+            return list(text if side["units"] == "character" else unicodedata.normalize("NFD", text))
         return [part.strip() for part in text.split(side.get("separator")) if part.strip()]
 
     def decode(self, texts: list[str], beam: int | None = None, batch: int = 64) -> list[list[dict[str, Any]]]:
@@ -57,10 +57,13 @@ class Model:
         target, last = self.facts["target"], len(ids) - (ids[-1:] == (self.facts["symbols"]["end"],))
         turn = slice(None, None, -1 if target["reversed"] else 1)
         names = [target["symbols"][n] for n in ids[:last][turn]]
-        joint = "" if target.get("units") == "character" else target.get("separator") or " "
+        joint = "" if target.get("units") in ("character", "letter") else target.get("separator") or " "
         alignment = [row.tolist() for row in (*rows[:last][turn], *rows[last:])]
         tokens = [*names, *["</s>"] * (last < len(ids))]
-        return {"text": joint.join(names), "tokens": tokens, "score": float(score), "alignment": alignment}
+        text = joint.join(names)
+        if target.get("units") == "letter":
+            text = unicodedata.normalize("NFC", text)
+        return {"text": text, "tokens": tokens, "score": float(score), "alignment": alignment}
 
     def score(self, total: Any, length: int) -> Any:
         """The log-probability of so many symbols, with the length penalty."""

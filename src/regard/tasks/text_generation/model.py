@@ -22,7 +22,7 @@ from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, with_search
 from regard.config.texts import TextDecodingConfig, check_directions
 from regard.data.tally import SymbolTally, unknown_symbols
-from regard.data.text import EOS, UNKNOWN, Field
+from regard.data.text import EOS, UNKNOWN, Field, LetterUnits
 from regard.decoding import (
     Constraints,
     Hypothesis,
@@ -572,7 +572,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         for batch in self.batches(request.sources, request.decoding, in_order=True):
             sources = [request.sources[i] for i in batch]
             encoded = self.encode(sources)
-            pieces = Pieces([source.spelling.decode for source in sources])
+            composes = isinstance(self.target.units, LetterUnits)
+            pieces = Pieces([source.spelling.decode for source in sources], composes=composes)
             for increment in stream(**self._arguments(request, batch, encoded)):
                 i, positions = int(batch[increment.sentence]), encoded.positions[increment.sentence]
                 prediction = None

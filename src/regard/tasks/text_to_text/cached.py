@@ -38,8 +38,11 @@ SIDES = ("source", "target")
 HELD_OUT = "dev.jsonl"
 
 
-def read_data(data: PairDataConfig) -> PairTrainingData:
+def read_data(data: PairDataConfig, *, are_alike: bool = False) -> PairTrainingData:
     """The training data, from the cache if the files are large; the first of several processes writes it.
+
+    Args:
+        are_alike: as in `read_pairs`.
 
     Raises:
         ConfigError: for settings that contradict each other or the files.
@@ -48,13 +51,13 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
     """
     before = _state(data)
     if is_collecting() or sum(size for size, _ in before) < LEAST_BYTES:
-        return read_pairs(data)
-    key = _key(data)
+        return read_pairs(data, are_alike=are_alike)
+    key = _key(data, are_alike)
     read: list[PairTrainingData] = []
 
     def ensure() -> None:
         if CacheEntry.find(key) is None:
-            material = read_pairs(data)
+            material = read_pairs(data, are_alike=are_alike)
             if _state(data) != before:
                 raise DataError(f"{data.train}: the files have changed while they were read; repeat the command.")
             if CacheEntry.write(key, lambda folder: _store(material, folder)) is None:
@@ -63,7 +66,7 @@ def read_data(data: PairDataConfig) -> PairTrainingData:
     processes.first(ensure)
     entry = CacheEntry.find(key)
     if entry is None:  # the file system did not put it in place
-        return read[0] if read else read_pairs(data)
+        return read[0] if read else read_pairs(data, are_alike=are_alike)
     return _restored(data, entry)
 
 
@@ -75,11 +78,10 @@ def _state(data: PairDataConfig) -> list[tuple[int, int]]:
     return [(state.st_size, state.st_mtime_ns) for state in states]
 
 
-def _key(data: PairDataConfig) -> str:
+def _key(data: PairDataConfig, are_alike: bool) -> str:
     """A text that depends on the settings, the content of the files and the version of regard."""
     settings = data.model_dump(mode="json", exclude={"train", "dev", "alignments"})
-    if not is_set(data, ("source", "unicode")):
-        del settings["source"]["unicode"]
+    settings["open"] = [are_alike, *(side for side in SIDES if not is_set(data, (side, "units")))]
     weights = [part.weight for part in parts_of(data.train)]
     for side in SIDES:
         settings[side].pop("sentencepiece_model")

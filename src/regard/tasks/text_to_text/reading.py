@@ -21,7 +21,7 @@ from regard.data.pairs import JoinedPairs
 from regard.data.split import hold_out, suggested_fraction
 from regard.data.text import Field, Report, open_pairs
 from regard.data.text.checks import Composed, report
-from regard.data.text.field import normalisation_of, open_pieces
+from regard.data.text.field import COMPOSED_FORMS, normalisation_of, open_pieces
 from regard.data.text.survey import Survey, survey
 from regard.errors import DataError, counted
 from regard.runs.automatic_settings import replaced
@@ -72,7 +72,7 @@ class PairTrainingData:
         config: the configuration of the data, in which no key is open.
         source, target: the fields of both sides, learned from the training pairs.
         chosen: values of open keys that follow from the pairs (the share that is held out, numbers of sentencepiece's
-            pieces, the Unicode form of sources), by dotted key.
+            pieces, units), by dotted key.
         first_reading: what was found when the pairs were read; `reading` reads them again if other pairs or fields
             have taken their place.
         mixture: how often pairs occur in an epoch; once if None.
@@ -131,18 +131,18 @@ def open_training_pairs(data: PairDataConfig, named: PairFiles) -> Pairs:
     return files[0] if len(files) == 1 else JoinedPairs(*files)
 
 
-def read_pairs(data: PairDataConfig) -> PairTrainingData:
+def read_pairs(data: PairDataConfig, *, are_alike: bool = False) -> PairTrainingData:
     """Opens the pairs and learns the field of each side, in one pass after those that sentencepiece needs.
+
+    Args:
+        are_alike: whether both sides need the same units, as with a pointer.
 
     Raises:
         ConfigError: for settings that contradict each other or the files.
         DataError: for files that cannot be read, or that have no pairs.
     """
     with uncollected():
-        pairs = open_training_pairs(data, data.train)
-        if not len(pairs):
-            raise DataError(f"{shown(data.train)}: the file has no pairs to train on.")
-        return _read(data, pairs, None if data.dev is None else open_training_pairs(data, data.dev))
+        return _read(data, are_alike=are_alike)
 
 
 @contextmanager
@@ -158,11 +158,13 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _read(given: PairDataConfig, pairs: Pairs, held_out: Pairs | None) -> PairTrainingData:
-    data = given
+def _read(data: PairDataConfig, *, are_alike: bool) -> PairTrainingData:
+    pairs = open_training_pairs(data, data.train)
+    if not len(pairs):
+        raise DataError(f"{shown(data.train)}: the file has no pairs to train on.")
     chosen: dict[str, float] = {}
-    if held_out is not None:
-        train, dev = pairs, held_out
+    if data.dev is not None:
+        train, dev = pairs, open_training_pairs(data, data.dev)
     else:
         fraction = data.dev_fraction
         if fraction is None:
@@ -195,13 +197,16 @@ def _read(given: PairDataConfig, pairs: Pairs, held_out: Pairs | None) -> PairTr
         name: getattr(data, name).model_copy(update={"vocabulary_size": number}) for name, number in pieces.items()
     }
     data = data.model_copy(update=sides)
-    source = Field.reader(data.source, sources(), name="source", num_columns=data.num_columns, **options)
-    target = source if is_shared else Field.reader(data.target, targets(), name="target", **options)
-    reading = PairReading.of(train, dev, source, target)
-    if not (is_shared or is_set(data, ("source", "unicode"))) and _splits(reading.train):
-        # again, as the pairs that are held out depend on the form
-        material = _read(replaced(given, {"source.unicode": "NFD"}), pairs, held_out)
-        return replace(material, chosen={**material.chosen, "data.source.unicode": "NFD"})
+
+    def read(data: PairDataConfig) -> tuple[Field, Field, PairReading]:
+        source = Field.reader(data.source, sources(), name="source", num_columns=data.num_columns, **options)
+        target = source if is_shared else Field.reader(data.target, targets(), name="target", **options)
+        return source, target, PairReading.of(train, dev, source, target)
+
+    source, target, reading = read(data)
+    if letters := _letters(data, reading.train, are_alike=are_alike or is_shared):
+        data = replaced(data, letters)
+        source, target, reading = read(data)
     counts = [Counter(side.counts) for side in (reading.train.source, reading.train.target)]
     if data.joint_vocabulary and not data.autoencode:
         counts[0].update(counts[1])
@@ -217,18 +222,26 @@ def _read(given: PairDataConfig, pairs: Pairs, held_out: Pairs | None) -> PairTr
         dev,
         source,
         target,
-        chosen | {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
+        {
+            **chosen,
+            **{f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
+            **{f"data.{key}": units for key, units in letters.items()},
+        },
         reading,
         PairMixture.of(data, pairs, train),
     )
 
 
-def _splits(train: Survey) -> bool:
-    """Whether sources have rare composed characters of few components, most of which do not occur in targets."""
-    composed = Composed.of(train.source)
-    if composed is None:
-        return False
-    return 2 * len(composed.characters.intersection("".join(train.target.counts))) < len(composed.characters)
+def _letters(data: PairDataConfig, train: Survey, *, are_alike: bool) -> dict[str, str]:
+    """The units of sides whose units are not set and that have rare characters of few letters, by key below `data`."""
+    is_open = {
+        side: not is_set(data, (side.name, "units")) and getattr(data, side.name).unicode in COMPOSED_FORMS
+        for side in (train.source, train.target)
+    }
+    divided = [side for side in is_open if is_open[side] and Composed.of(side)]
+    if are_alike:
+        divided = list(is_open) if divided and all(is_open.values()) else []
+    return {f"{side.name}.units": "letter" for side in divided}
 
 
 def _shared(train: Survey, dev: Survey) -> SharedItems:

@@ -84,7 +84,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         return write_pairs(config.data, data, folder, name)
 
     def read(self, config: TextToTextConfig) -> PairTrainingData:
-        return read_data(config.data)
+        return read_data(config.data, are_alike=config.model.pointer is not None)
 
     def check(self, config: TextToTextConfig, material: PairTrainingData) -> Report:
         report = material.check()
