@@ -151,8 +151,8 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(
 ) -> None:
     path, plain = written(tmp_path / "a.tsv"), cached.read_pairs
 
-    def slow(data: Any) -> Any:
-        material = plain(data)
+    def slow(data: Any, **options: Any) -> Any:
+        material = plain(data, **options)
         written(path, 50)
         return material
 
